@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 use pilothouse_app::App;
 use pilothouse_app::error_chain;
 use pilothouse_app::http::Problem;
-use pilothouse_app::models::{Embedded, EmbeddingClient};
+use pilothouse_app::models::{Embedded, EmbeddingClient, ModelError};
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::coherence::{Embedding, EmbeddingFailure, EmbeddingUse, ReviewLedger};
 use pilothouse_domain::journal::Cause;
@@ -15,10 +15,12 @@ use pilothouse_domain::project_account::ProjectAccount;
 use pilothouse_domain::text::ModelId;
 use pilothouse_domain::{DomainContext, Project, Usd};
 use pilothouse_store::{Commit, Loaded, LoadedAggregate};
+use tokio::time::Instant;
 
 use super::scan::CONCURRENT_READS;
 
-/// The vectors of `texts`, in their order. Texts without a stored vector are sent to the model, for at most `within`.
+/// The vectors of `texts`, in their order, all with the same dimensions. Texts without a stored vector are sent to the model, for at most
+/// `within`.
 ///
 /// # Errors
 /// [`Problem`] when the store fails. Failures of the model are a value.
@@ -39,59 +41,76 @@ pub(super) async fn vectors(
         let stored = some.iter().copied().zip(try_join_all(reads).await?);
         known.extend(stored.filter_map(|(text, stored)| Some((text, stored?))));
     }
-    let missing: Vec<&str> = distinct.into_iter().filter(|text| !known.contains_key(text)).collect();
-    if !missing.is_empty() {
+    let deadline = Instant::now() + within;
+    let mut dimensions = known.values().next().map(Embedding::dimensions);
+    // The second time for vectors of another model, which the endpoint had under the same name before.
+    for _ in 0..2 {
+        let is_missing =
+            |text: &&str| dimensions.is_none() || known.get(text).map(Embedding::dimensions) != dimensions;
+        let missing: Vec<&str> = distinct.iter().copied().filter(is_missing).collect();
+        if missing.is_empty() {
+            break;
+        }
         match app.ensure_covers_start(project).await {
             Ok(()) => {}
             Err(Problem::Project(_)) => return Ok(Err(EmbeddingFailure::SpendingCap)),
             Err(other) => return Err(other),
         }
-        let embedded = embed(app, client, project, (model, missing.as_slice()));
-        let Ok(embedded) = tokio::time::timeout(within, embedded).await else {
-            tracing::warn!(project = %project.id(), "the embedding model took too long");
-            return Ok(Err(EmbeddingFailure::Unavailable));
-        };
-        match embedded? {
-            Ok(vectors) => known.extend(missing.into_iter().zip(vectors)),
+        match embed(app, (client, model), project, &missing, deadline).await? {
+            Ok(vectors) => {
+                dimensions = vectors.last().map(Embedding::dimensions);
+                known.extend(missing.into_iter().zip(vectors));
+            }
             Err(failure) => return Ok(Err(failure)),
         }
     }
-    let all: Option<Vec<_>> = texts.iter().map(|text| known.get(text).cloned()).collect();
+    let vectors = texts.iter().map(|text| known.get(text).cloned());
+    let all = vectors.map(|vector| vector.filter(|it| Some(it.dimensions()) == dimensions));
+    let all: Option<Vec<_>> = all.collect();
     Ok(all.ok_or(EmbeddingFailure::Unavailable))
 }
 
-/// Asks the model in batches. Each batch is stored at once, so that the next scan continues behind it.
+/// Asks the model in batches until the deadline. Each batch is stored at once, so that the next scan continues behind it.
 async fn embed(
     app: &App,
-    client: &EmbeddingClient,
+    (client, model): (&EmbeddingClient, &ModelId),
     project: &Project,
-    (model, texts): (&ModelId, &[&str]),
+    texts: &[&str],
+    deadline: Instant,
 ) -> Result<Result<Vec<Embedding>, EmbeddingFailure>, Problem> {
     let mut vectors = Vec::with_capacity(texts.len());
     for some in texts.chunks(EmbeddingClient::MAX_TEXTS) {
-        let embedded = match client.embed(model, some).await {
-            Ok(embedded) => embedded,
-            Err(error) => {
-                tracing::warn!(project = %project.id(), cause = %error_chain(&error), "failed to embed texts");
-                let is_permanent = error.is_permanent();
-                return Ok(Err(if is_permanent {
-                    EmbeddingFailure::Refused
-                } else {
-                    EmbeddingFailure::Unavailable
-                }));
-            }
+        // The deadline does not interrupt the commit: the response has been paid for.
+        let Ok(response) = tokio::time::timeout_at(deadline, client.embed(model, some)).await else {
+            tracing::warn!(project = %project.id(), "the embedding model took too long");
+            return Ok(Err(EmbeddingFailure::Unavailable));
         };
-        let cost = cost(client, model, &embedded);
-        record(app, project, (model, some), &embedded, cost).await?;
-        vectors.extend(embedded.vectors);
+        let Embedded { vectors: embedded, tokens } = match response {
+            Ok(embedded) => embedded,
+            Err(error) => return Ok(Err(failure(project, &error))),
+        };
+        let made = embedded.as_deref().unwrap_or_default();
+        let cost = cost(client, model, made.len(), tokens);
+        if cost != EmbeddingUse::default() {
+            record(app, project, (model, some), made, cost).await?;
+        }
+        match embedded {
+            Ok(embedded) => vectors.extend(embedded),
+            Err(error) => return Ok(Err(failure(project, &error))),
+        }
     }
     Ok(Ok(vectors))
 }
 
-fn cost(client: &EmbeddingClient, model: &ModelId, embedded: &Embedded) -> EmbeddingUse {
-    let (tokens, price) = (embedded.tokens, client.cost(model, embedded.tokens));
+fn failure(project: &Project, error: &ModelError) -> EmbeddingFailure {
+    tracing::warn!(project = %project.id(), cause = %error_chain(error), "failed to embed texts");
+    if error.is_permanent() { EmbeddingFailure::Refused } else { EmbeddingFailure::Unavailable }
+}
+
+fn cost(client: &EmbeddingClient, model: &ModelId, texts: usize, tokens: u64) -> EmbeddingUse {
+    let price = client.cost(model, tokens);
     EmbeddingUse {
-        texts: u64::try_from(embedded.vectors.len()).unwrap_or(u64::MAX),
+        texts: u64::try_from(texts).unwrap_or(u64::MAX),
         tokens,
         unpriced_tokens: if price.is_none() { tokens } else { 0 },
         spent_usd: price.unwrap_or(Usd::ZERO),
@@ -103,7 +122,7 @@ async fn record(
     app: &App,
     project: &Project,
     (model, texts): (&ModelId, &[&str]),
-    embedded: &Embedded,
+    vectors: &[Embedding],
     cost: EmbeddingUse,
 ) -> Result<(), Problem> {
     let id = project.id();
@@ -115,7 +134,7 @@ async fn record(
     let decide = |(mut ledger, account): (Loaded<ReviewLedger>, Option<LoadedAggregate<ProjectAccount>>),
                   ctx: &mut DomainContext<'_>| {
         let mut commit = Commit::new();
-        for (text, vector) in texts.iter().zip(&embedded.vectors) {
+        for (text, vector) in texts.iter().zip(vectors) {
             commit.embedding(id, (model, *text), vector, ctx.now)?;
         }
         ledger.value.count_embeddings(cost);

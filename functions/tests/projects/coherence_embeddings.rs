@@ -34,6 +34,10 @@ enum Mode {
     Works,
     IsUnreachable,
     Refuses,
+    /// A vector is missing in each response.
+    LeavesOneOut,
+    /// The vectors have another dimension, which is 0.
+    HasOtherModel,
 }
 
 /// An endpoint with scripted vectors, which records its requests. A request has a million tokens.
@@ -49,15 +53,22 @@ impl ModelTransport for ScriptedEmbeddings {
         let key = request.headers.iter().find(|(name, _)| *name == "authorization");
         let body: Value = serde_json::from_str(&request.body).unwrap();
         self.requests.lock().unwrap().push((key.map(|(_, value)| value.clone()), body.clone()));
-        let (status, body) = match *self.mode.lock().unwrap() {
+        let mode = *self.mode.lock().unwrap();
+        let (status, body) = match mode {
             Mode::IsUnreachable => return Err(NoResponse("connection refused".to_owned())),
             Mode::Refuses => (401, "wrong key".to_owned()),
-            Mode::Works => {
+            Mode::Works | Mode::LeavesOneOut | Mode::HasOtherModel => {
                 let vector = |text: &Value| {
                     let known = VECTORS.iter().find(|(word, _)| text.as_str().unwrap().contains(word));
-                    known.unwrap_or_else(|| panic!("no vector is scripted for {text}")).1
+                    let (_, known) = known.unwrap_or_else(|| panic!("no vector is scripted for {text}"));
+                    known
+                        .iter()
+                        .copied()
+                        .chain((mode == Mode::HasOtherModel).then_some(0.0))
+                        .collect::<Vec<_>>()
                 };
                 let texts = body["input"].as_array().unwrap().iter().enumerate();
+                let texts = texts.skip(usize::from(mode == Mode::LeavesOneOut));
                 let data: Vec<_> =
                     texts.map(|(index, text)| json!({ "index": index, "embedding": vector(text) })).collect();
                 let usage = json!({ "prompt_tokens": 1_000_000, "total_tokens": 1_000_000 });
@@ -230,6 +241,50 @@ async fn many_texts_are_embedded_in_batches() {
         .map(|(_, body)| body["input"].as_array().unwrap().len())
         .collect();
     assert_eq!(sizes, [32, 8]);
+}
+
+#[tokio::test]
+async fn texts_are_embedded_again_after_the_endpoint_changed_its_model() {
+    let compared = Compared::new().await;
+    compared.artifacts.report("tea.md", TEA).await;
+    compared.audit().await;
+    compared.endpoint.enter(Mode::HasOtherModel);
+    compared.artifacts.write("drink.md", DRINK).await;
+    let audit = compared.audit().await;
+    assert_eq!((&audit["engine"], &audit["similarPairs"]), (&json!("embeddings"), &json!(1)), "{audit}");
+    assert_eq!(compared.endpoint.texts(), [DRINK, TEA, TEA]);
+    compared.audit().await;
+    assert_eq!(compared.endpoint.requests(), 3, "both vectors are stored");
+}
+
+#[tokio::test]
+async fn tokens_of_an_invalid_response_are_counted() {
+    let compared = Compared::configured(Some(Usd::whole(2)), false).await;
+    compared.endpoint.enter(Mode::LeavesOneOut);
+    compared.artifacts.report("tea.md", TEA).await;
+    assert_eq!(compared.audit().await["fallback"], "unavailable");
+    let expected = json!({ "texts": 0, "tokens": 1_000_000, "spentUsd": "2" });
+    assert_eq!(compared.artifacts.score().await["embeddings"], expected);
+    let briefing = format!("/api/projects/{}/briefing", compared.artifacts.fixture.project);
+    let (_, briefing) = compared.artifacts.fixture.send("GET", &briefing, Value::Null).await;
+    let sentence = &briefing["cost"]["sentences"].as_array().unwrap().last().unwrap()["text"];
+    assert_eq!(sentence, "Embeddings of 0 texts cost $2 so far.");
+}
+
+#[tokio::test]
+async fn further_audit_raises_what_the_first_one_left_out() {
+    let compared = Compared::new().await;
+    for n in 0..8 {
+        compared.artifacts.report(&format!("{n}.ts"), &format!("leaves of tree {n}")).await;
+        compared.artifacts.write(&format!("{n}.md"), &format!("leaves in guide {n}")).await;
+    }
+    let first = compared.audit().await;
+    assert_eq!((&first["similarPairs"], &first["raisedIssues"]), (&json!(64), &json!(50)), "{first}");
+    let mut raised = Vec::new();
+    for _ in 0..2 {
+        raised.push(compared.audit().await["raisedIssues"].clone());
+    }
+    assert_eq!(raised, [14, 0]);
 }
 
 #[tokio::test]

@@ -6,7 +6,9 @@ use pilothouse_api::coherence::CoherenceReport;
 use pilothouse_app::App;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::{Id, Owner, Problem};
-use pilothouse_domain::coherence::{CoherenceIssue, CoherenceScore, CoherenceTrend, OpenIssues, ScoredIssue};
+use pilothouse_domain::coherence::{
+    CoherenceIssue, CoherenceScore, CoherenceTrend, EmbeddingUse, OpenIssues, ScoredIssue,
+};
 use pilothouse_domain::tick::Tick;
 use pilothouse_domain::{Project, ProjectId, UserId};
 use pilothouse_store::IssueList;
@@ -44,7 +46,7 @@ async fn get_score(
         open_issues: OpenIssues::count(&issues),
         tick,
         reviews: Some(reviews.usage()).filter(|usage| usage.reviews > 0),
-        embeddings: Some(reviews.embeddings()).filter(|usage| usage.texts > 0),
+        embeddings: Some(reviews.embeddings()).filter(|usage| *usage != EmbeddingUse::default()),
     }))
 }
 

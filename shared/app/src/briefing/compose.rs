@@ -122,9 +122,11 @@ fn cost(facts: &BriefingFacts, names: &Names) -> BriefingCost {
 
 /// The cost of embeddings in a sentence; `None` without any.
 fn embeddings(usage: &EmbeddingUse) -> Option<String> {
+    if *usage == EmbeddingUse::default() {
+        return None;
+    }
     let EmbeddingUse { texts, unpriced_tokens, spent_usd, .. } = usage;
     let texts = match texts {
-        0 => return None,
         1 => "1 text".to_owned(),
         texts => format!("{texts} texts"),
     };

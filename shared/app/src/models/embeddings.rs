@@ -1,5 +1,6 @@
 //! Embeddings of texts by an endpoint of the protocol of `OpenAI` (`POST {base}/embeddings`), and its settings from the environment.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pilothouse_domain::Usd;
@@ -58,10 +59,11 @@ impl EmbeddingSettings {
     }
 }
 
-/// The vectors of texts, in their order.
-#[derive(Debug, Clone, PartialEq)]
+/// The response to a request for the vectors of texts.
+#[derive(Debug)]
 pub struct Embedded {
-    pub vectors: Vec<Embedding>,
+    /// In the order of the texts, all with the same dimensions. An error if the response has others: its tokens cost all the same.
+    pub vectors: Result<Vec<Embedding>, ModelError>,
     /// The tokens of the texts, as the endpoint counts them.
     pub tokens: u64,
 }
@@ -106,22 +108,42 @@ impl EmbeddingClient {
         let body = json!({ "model": model, "input": texts });
         let url = format!("{}/embeddings", self.settings.url);
         let request = ModelRequest { url, headers, body: body.to_string() };
-        read(&body_of(self.transport.post(&request).await?)?, texts.len())
+        let body = body_of(self.transport.post(&request).await?)?;
+        Ok(Embedded { vectors: read_vectors(&body, texts.len()), tokens: read_tokens(&body) })
     }
 }
 
 /// One vector for each text is required.
-fn read(body: &str, texts: usize) -> Result<Embedded, ModelError> {
+fn read_vectors(body: &str, texts: usize) -> Result<Vec<Embedding>, ModelError> {
     #[derive(Deserialize)]
     struct Response {
         data: Vec<Entry>,
-        #[serde(default)]
-        usage: Option<Usage>,
     }
     #[derive(Deserialize)]
     struct Entry {
         index: usize,
         embedding: Vec<f64>,
+    }
+    let Response { mut data } =
+        serde_json::from_str(body).map_err(|error| ModelError::Protocol(error.to_string()))?;
+    data.sort_by_key(|entry| entry.index);
+    if !data.iter().map(|entry| entry.index).eq(0..texts) {
+        return Err(ModelError::Protocol(format!("{} embeddings for {texts} texts", data.len())));
+    }
+    let dimensions: BTreeSet<usize> = data.iter().map(|entry| entry.embedding.len()).collect();
+    if dimensions.len() > 1 {
+        return Err(ModelError::Protocol("embeddings with different dimensions".to_owned()));
+    }
+    let vectors = data.iter().map(|entry| Embedding::new(&entry.embedding)).collect::<Result<_, _>>();
+    vectors.map_err(|error| ModelError::Protocol(error.to_string()))
+}
+
+/// The tokens that a response counts, also one without valid vectors.
+fn read_tokens(body: &str) -> u64 {
+    #[derive(Deserialize)]
+    struct Response {
+        #[serde(default)]
+        usage: Option<Usage>,
     }
     /// Some servers have only one of the numbers.
     #[derive(Default, Deserialize)]
@@ -131,18 +153,9 @@ fn read(body: &str, texts: usize) -> Result<Embedded, ModelError> {
         #[serde(default)]
         total_tokens: u64,
     }
-    let Response { mut data, usage } =
-        serde_json::from_str(body).map_err(|error| ModelError::Protocol(error.to_string()))?;
-    data.sort_by_key(|entry| entry.index);
-    if !data.iter().map(|entry| entry.index).eq(0..texts) {
-        return Err(ModelError::Protocol(format!("{} embeddings for {texts} texts", data.len())));
-    }
-    let vectors = data.iter().map(|entry| Embedding::new(&entry.embedding)).collect::<Result<_, _>>();
+    let usage = serde_json::from_str::<Response>(body).ok().and_then(|response| response.usage);
     let Usage { prompt_tokens, total_tokens } = usage.unwrap_or_default();
-    Ok(Embedded {
-        vectors: vectors.map_err(|error| ModelError::Protocol(error.to_string()))?,
-        tokens: prompt_tokens.max(total_tokens),
-    })
+    prompt_tokens.max(total_tokens)
 }
 
 #[cfg(test)]
@@ -178,11 +191,12 @@ mod tests {
             "data": [{ "index": 1, "embedding": [0.0, 1.0] }, { "index": 0, "embedding": [1.0, 0.0] }],
             "usage": { "prompt_tokens": 7, "total_tokens": 7 },
         });
-        let embedded = read(&body.to_string(), 2).unwrap();
-        assert_eq!(embedded.tokens, 7);
-        assert_eq!(embedded.vectors[0], Embedding::new(&[1.0, 0.0]).unwrap());
+        let body = body.to_string();
+        assert_eq!(read_tokens(&body), 7);
+        assert_eq!(read_vectors(&body, 2).unwrap()[0], Embedding::new(&[1.0, 0.0]).unwrap());
         let local = json!({ "data": [{ "index": 0, "embedding": [1] }] }).to_string();
-        assert_eq!(read(&local, 1).unwrap().tokens, 0, "a server that counts nothing");
+        assert_eq!(read_vectors(&local, 1).unwrap().len(), 1);
+        assert_eq!(read_tokens(&local), 0, "a server that counts nothing");
     }
 
     #[test]
@@ -194,10 +208,21 @@ mod tests {
             json!([entry(0, &[1.0]), entry(0, &[1.0])]),
             json!([entry(0, &[1.0]), entry(1, &[0.0])]),
             json!([entry(0, &[1.0]), entry(1, &[])]),
+            json!([entry(0, &[1.0]), entry(1, &[1.0, 0.0])]),
+            json!([entry(0, &[1.0]), { "index": 1, "embedding": [null] }]),
         ] {
-            let refused = read(&json!({ "data": data }).to_string(), 2);
-            assert!(matches!(refused, Err(ModelError::Protocol(_))), "{data}");
+            let body = json!({ "data": data, "usage": { "prompt_tokens": 7 } }).to_string();
+            assert!(matches!(read_vectors(&body, 2), Err(ModelError::Protocol(_))), "{data}");
+            assert_eq!(read_tokens(&body), 7, "{data}");
         }
-        assert!(read("<html>", 1).is_err());
+        assert!(read_vectors("<html>", 1).is_err());
+        assert_eq!(read_tokens("<html>"), 0);
+    }
+
+    #[test]
+    fn longest_vectors_fit_in_a_response() {
+        let vector = vec![-1.234_567_890_123_456_8e-300; Embedding::MAX_DIMENSIONS];
+        let entry = json!({ "object": "embedding", "index": 10, "embedding": vector }).to_string();
+        assert!(EmbeddingClient::MAX_TEXTS * (entry.len() + 1) < crate::models::MAX_RESPONSE_BYTES - 1000);
     }
 }

@@ -48,4 +48,4 @@ pub trait ModelTransport: Send + Sync + 'static {
 /// How long a request to a model may take.
 pub const REQUEST_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(45);
 /// The most bytes of a response.
-pub const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
+pub const MAX_RESPONSE_BYTES: usize = 8 * 1024 * 1024;

@@ -3,7 +3,7 @@
 use rust_decimal::prelude::ToPrimitive as _;
 use serde::{Deserialize, Serialize};
 
-/// The direction of a text. Each dimension is kept in a byte, which changes similarities by less than a thousandth.
+/// The direction of a text. Each dimension is kept in a byte, which changes similarities by less than a hundredth.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Embedding(Vec<i8>);
 
@@ -59,6 +59,10 @@ impl Embedding {
             return Err(InvalidEmbedding::Values);
         }
         Ok(Self(bytes.iter().map(|byte| byte.cast_signed()).collect()))
+    }
+
+    pub fn dimensions(&self) -> usize {
+        self.0.len()
     }
 
     /// A byte for each dimension.
