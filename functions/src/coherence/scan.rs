@@ -33,8 +33,12 @@ use super::{Detection, embeddings};
 /// The most texts that are read at the same time.
 pub(super) const CONCURRENT_READS: usize = 16;
 const PAGE: usize = 200;
-/// The most issues of each kind that a scan raises. The next audit finds further ones.
+/// The most issues of each kind that a scan raises. The next audit raises further ones.
 const MAX_ISSUES: usize = 50;
+/// The most findings of each kind that a scan looks up, because most may be issues already.
+const MAX_LOOKUPS: usize = 200;
+/// A window begins this long before the previous scan: a version may be older than its commit, and lists in AWS may lack it for a moment.
+const OVERLAP_MILLIS: i64 = 60_000;
 /// How long a scan of the queue waits for embeddings.
 const EMBEDDING_TIME: Duration = Duration::from_secs(80);
 
@@ -48,7 +52,7 @@ pub(crate) struct ScanPointer {
 /// What a scan compares.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ScanRequest<'a> {
-    /// The scan before. `None`: all texts are compared.
+    /// The begin of its window. `None`: all texts are compared.
     pub(crate) since: Option<Timestamp>,
     /// The same for embeddings.
     pub(crate) since_embedded: Option<Timestamp>,
@@ -86,6 +90,11 @@ fn cause() -> Cause {
     Cause::Reaction { function: "coherence".to_owned() }
 }
 
+/// The begin of the window of a scan after one at `scanned_at`.
+fn window_after(scanned_at: Timestamp) -> Timestamp {
+    Timestamp::from_millis(scanned_at.as_millis().saturating_sub(OVERLAP_MILLIS))
+}
+
 /// Scans a project after a change at `tick`, if the scan before is old enough.
 pub(crate) async fn scan_after(app: &App, id: ProjectId, tick: Tick) -> Result<(), Problem> {
     let mark = app.store.scan_mark(id).await?;
@@ -109,7 +118,7 @@ pub(crate) async fn scan_after(app: &App, id: ProjectId, tick: Tick) -> Result<(
     }
     let now = app.now();
     let request = ScanRequest {
-        since: (mark.version > 0).then_some(mark.value.scanned_at),
+        since: (mark.version > 0).then(|| window_after(mark.value.scanned_at)),
         since_embedded: None,
         embedding_time: None,
         tick,
@@ -146,8 +155,8 @@ pub(crate) async fn scan_requested(app: &App, pointer: ScanPointer) -> Result<Op
     let now = app.now();
     let tick = time.tick(now)?;
     let request = ScanRequest {
-        since: (mark.version > 0).then_some(mark.value.scanned_at),
-        since_embedded: mark.value.embedded_at,
+        since: (mark.version > 0).then(|| window_after(mark.value.scanned_at)),
+        since_embedded: mark.value.embedded_at.map(window_after),
         embedding_time: Some(EMBEDDING_TIME),
         tick,
         cause: &cause(),
@@ -251,8 +260,8 @@ pub(crate) async fn scan_project(
         return Ok(Scanned { is_too_large: true, ..Scanned::default() });
     };
     (scanned.similar, scanned.misaligned) = (similar.len(), misaligned.len());
-    for detected in similar.into_iter().take(MAX_ISSUES).chain(misaligned.into_iter().take(MAX_ISSUES)) {
-        scanned.raised += usize::from(raise(app, (owner, id), request, detected).await?);
+    for found in [similar, misaligned] {
+        scanned.raised += raise_new(app, (owner, id), request, found).await?;
     }
     Ok(scanned)
 }
@@ -345,6 +354,23 @@ async fn compared(
         content_hash: artifact.content.content_hash.clone(),
     };
     Ok(Some((compared, record.head)))
+}
+
+/// Raises the first issues that are new. Returns their number.
+async fn raise_new(
+    app: &App,
+    place: (&UserId, ProjectId),
+    request: &ScanRequest<'_>,
+    found: Vec<Detected>,
+) -> Result<usize, Problem> {
+    let mut raised = 0;
+    for detected in found.into_iter().take(MAX_LOOKUPS) {
+        if raised == MAX_ISSUES {
+            break;
+        }
+        raised += usize::from(raise(app, place, request, detected).await?);
+    }
+    Ok(raised)
 }
 
 /// Returns whether the issue is new.

@@ -5,6 +5,7 @@ use pilothouse_domain::artifact::{ArtifactAuthor, ArtifactPath, artifact_id};
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::value::{Capabilities, OptionAssessment, OptionProposal, ProposedOption};
 use pilothouse_domain::{AgentSessionId, ToolCallId};
+use pilothouse_store::{Commit, Loaded, ScanMark};
 use serde_json::{Value, json};
 
 use crate::artifacts::{Artifacts, violations};
@@ -431,6 +432,26 @@ async fn scan_runs_ten_ticks_after_the_one_before() {
     artifacts.react_to(&early["artifactId"], 1).await;
     assert_eq!(artifacts.issues("").await, [] as [Value; 0], "nine ticks are too early");
     artifacts.fixture.advance(std::time::Duration::from_secs(1));
+    let third = artifacts.report("unrelated.ts", "Logs are rotated daily and kept for two weeks.").await;
+    artifacts.react_to(&third["artifactId"], 1).await;
+    assert_eq!(artifacts.only_issue().await["source"]["type"], "similarity");
+}
+
+#[tokio::test]
+async fn version_that_a_scan_did_not_see_is_compared_later() {
+    let artifacts = Artifacts::new().await;
+    artifacts.report("totals.ts", &guide("Clients display them.")).await;
+    artifacts.write("guide.md", &guide("The page shows them.")).await;
+    artifacts.fixture.advance(std::time::Duration::from_secs(1));
+    // A scan for which the list of artifacts was not complete yet.
+    let (app, project) = (&artifacts.fixture.app, artifacts.fixture.project);
+    let scanned_at = app.now();
+    let tick = app.project_time(project).await.unwrap().unwrap().tick(scanned_at).unwrap();
+    let mark = ScanMark { tick, scanned_at, embedded_at: None, failed_embeddings: 0 };
+    let mut commit = Commit::new();
+    commit.scan_mark(project, &Loaded::new(mark)).unwrap();
+    app.store.commit(commit).await.unwrap();
+    artifacts.fixture.advance(std::time::Duration::from_secs(10));
     let third = artifacts.report("unrelated.ts", "Logs are rotated daily and kept for two weeks.").await;
     artifacts.react_to(&third["artifactId"], 1).await;
     assert_eq!(artifacts.only_issue().await["source"]["type"], "similarity");

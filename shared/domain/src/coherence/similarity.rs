@@ -44,7 +44,7 @@ pub struct ScannedTexts<'a> {
     /// The texts of the artifacts, then those of the decisions.
     pub comparison: &'a Comparison,
     pub thresholds: Thresholds,
-    /// The time of the scan before. A pair of which neither part is newer is not compared again. `None`: all are compared.
+    /// The begin of the window. A pair of which neither part is newer is not compared again. `None`: all are compared.
     pub since: Option<Timestamp>,
     /// Whether a model reviews issues. Otherwise nobody could tell whether an artifact agrees with a decision on its subject.
     pub is_reviewed: bool,
