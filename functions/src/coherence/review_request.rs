@@ -123,6 +123,7 @@ fn relevant(recommendation: Recommendation, decision: Option<&Decision>) -> Rele
             workstream: recommendation.workstream,
             question: recommendation.question,
             option: recommendation.option,
+            description: None,
             reason: None,
             is_resolved: false,
         },

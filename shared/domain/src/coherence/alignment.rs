@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::comparison::{ComparisonEngine, Thresholds, percent};
 use super::finding::{Detected, Finding, IssueSource, alignment_issue_id};
 use super::similarity::ComparedArtifact;
+use crate::artifact::VersionRecord;
 use crate::decision::{Decision, DecisionSubject, Resolution};
 use crate::effect::Severity;
 use crate::knowledge::CoherenceCategory;
@@ -95,11 +96,12 @@ impl ResolvedDecision {
         })
     }
 
-    /// The text that is compared.
+    /// The text that is compared, at most as long as that of an artifact. A long question leaves room for the choice.
     pub fn text(&self) -> String {
-        let parts =
-            [Some(&self.question), Some(&self.choice), self.description.as_ref(), self.reason.as_ref()];
-        parts.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join("\n")
+        let question = cut(&self.question, VersionRecord::HEAD_CHARS / 2);
+        let parts = [Some(&question), Some(&self.choice), self.description.as_ref(), self.reason.as_ref()];
+        let text = parts.into_iter().flatten().map(String::as_str).collect::<Vec<_>>().join("\n");
+        cut(&text, VersionRecord::HEAD_CHARS)
     }
 
     fn names(&self, artifact: ArtifactId) -> bool {

@@ -65,6 +65,9 @@ pub struct RelevantDecision {
     pub question: String,
     /// The recommended or chosen option.
     pub option: String,
+    /// The description of the chosen option.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
     /// Why it was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -178,6 +181,7 @@ impl From<ResolvedDecision> for RelevantDecision {
             workstream: decision.workstream,
             question: decision.question,
             option: decision.choice,
+            description: decision.description,
             reason: decision.reason,
             is_resolved: true,
         }

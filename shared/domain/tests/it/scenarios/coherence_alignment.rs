@@ -1,6 +1,6 @@
 //! Embeddings of texts, and artifacts that do not fit a decision (S2, "Semantic similarity"; decision 88).
 
-use pilothouse_domain::artifact::{ArtifactPath, ContentHash};
+use pilothouse_domain::artifact::{ArtifactPath, ContentHash, VersionRecord};
 use pilothouse_domain::coherence::comparison::{Comparison, Thresholds};
 use pilothouse_domain::coherence::similarity::{ComparedArtifact, Scan, ScannedTexts};
 use pilothouse_domain::coherence::{
@@ -121,6 +121,15 @@ fn choice_with_its_reason_is_compared() {
     assert_eq!(ResolvedDecision::of(&decision(&plan)), None, "another kind");
 }
 
+#[test]
+fn long_question_leaves_room_for_the_choice() {
+    let question = "q".repeat(2000);
+    let long = ResolvedDecision { question, reason: Some("r".repeat(2000)), ..resolved() };
+    let text = long.text();
+    assert_eq!(text.chars().count(), VersionRecord::HEAD_CHARS);
+    assert!(text.contains("\nCents\nWhole numbers.\nrrr"), "{text}");
+}
+
 /// Artifact `n` of agent `n` of the workstream `docs`, stored at 15.
 fn artifact(n: u128) -> ComparedArtifact {
     ComparedArtifact {
@@ -203,6 +212,7 @@ fn artifact_on_the_subject_of_a_decision_is_a_candidate_for_a_model() {
     assert!(candidate.similarity_percent.is_some_and(|percent| (89..=90).contains(&percent)));
     let relevant = RelevantDecision::from(resolved());
     assert_eq!((relevant.option.as_str(), relevant.reason.as_deref()), ("Cents", Some("They are exact.")));
+    assert_eq!(relevant.description.as_deref(), Some("Whole numbers."));
     assert!(relevant.is_resolved);
 }
 
