@@ -47,6 +47,13 @@ fn asks_for_the_unit(artifact: &Value) -> [Value; 2] {
     [json!({ "raw": asked }), json!({ "waitForAnswer": "d1" })]
 }
 
+/// The brief without context updates, because one would be the message that its script waits for.
+fn without_updates(mut brief: Value) -> Value {
+    brief["contextInjectionPolicy"] =
+        json!({ "reactiveEvents": [], "periodicIntervalMinutes": null, "stalenessThreshold": null });
+    brief
+}
+
 /// A person chooses cents.
 async fn choose_cents(api: &Api, building: &Agent, project: &str) {
     building.session.until_status("WaitingForInput").await;
@@ -103,11 +110,11 @@ async fn model_confirms_a_contradiction_that_a_person_decides() {
         json!({ "waitForMessage": {} }),
         own_tool("w2", "report_artifact", &file("tax.md")),
     ];
-    let writing = Agent::spawn(&server, writer(&["api"]), &writes).await;
+    let writing = Agent::spawn(&server, without_updates(writer(&["api"])), &writes).await;
     let guide: Value = serde_json::from_str(&writing.result("w1").await.1).unwrap();
     let reports_taxes = [json!({ "waitForMessage": {} }), own_tool("b1", "report_artifact", &file("tax.md"))];
     let builds = [&asks_for_the_unit(&guide["artifactId"])[..], &reports_taxes].concat();
-    let building = Agent::spawn(&server, builder(), &builds).await;
+    let building = Agent::spawn(&server, without_updates(builder()), &builds).await;
     choose_cents(&api, &building, &project).await;
     let audit = api.post("/api/coherence/audit", json!({})).await.expect(200).body;
     assert_eq!((&audit["engine"], &audit["misalignedPairs"]), (&json!("embeddings"), &json!(1)), "{audit}");
