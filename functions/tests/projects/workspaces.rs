@@ -101,6 +101,31 @@ async fn requirements_that_the_place_of_a_session_lacks_are_refused() {
     assert_eq!(fixture.send("PATCH", &path, needed("terminal")).await.0, 200);
 }
 
+/// The files of the session use the disk there, and a worker of an earlier version announces none.
+#[tokio::test]
+async fn required_disk_can_change_where_a_session_has_run() {
+    let fixture = ProjectFixture::spawned().await;
+    let path = format!("/api/agents/{}/brief", fixture.agent);
+    let change = async |disk: u64| {
+        let limits = json!({ "workspaceRequirements": { "resourceLimits": { "diskMb": disk } } });
+        fixture.send("PATCH", &path, limits).await
+    };
+    fixture.worker_announces(json!({ "freeDiskMb": 99 })).await;
+    let (status, body) = change(100).await;
+    let why = "no worker satisfies them: the worker gpu-1: it has 99 MiB of free disk, and `diskMb` is 100";
+    assert_eq!((status, &body["violations"][0]["message"]), (422, &json!(why)), "{body}");
+
+    let mut commit = Commit::new();
+    let home = WorkerKey { owner: owner(), id: "gpu-1".parse().unwrap() };
+    commit.home(fixture.session, &home).unwrap();
+    fixture.app.store.commit(commit).await.unwrap();
+    for (announced, disk) in [(json!({ "freeDiskMb": 99 }), 100), (json!({}), 200)] {
+        fixture.worker_announces(announced).await;
+        let (status, body) = change(disk).await;
+        assert_eq!(status, 200, "{body}");
+    }
+}
+
 #[tokio::test]
 async fn brief_without_requirements_warns_of_what_it_suggests() {
     let fixture = ProjectFixture::spawned().await;

@@ -51,9 +51,7 @@ async fn update_brief(
         let before = agent.value.brief();
         let brief = changes.over(before)?.checked(&project, "")?;
         if brief.workspace_requirements != before.workspace_requirements {
-            let session = &session.conversation.session;
-            app.check_workspace(&command.owner, &session.settings().labels, &brief, "").await?;
-            app.check_place(session, &brief, "").await?;
+            app.check_place(&session.conversation.session, &brief, "").await?;
         }
         Ok(UpdateState { agent, brief, project, session })
     };

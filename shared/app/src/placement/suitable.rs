@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pilothouse_domain::placement::RunNeeds;
-use pilothouse_domain::project_agent::{AgentBrief, UnmetRequirement, WorkspaceRequirements};
+use pilothouse_domain::project_agent::{AgentBrief, UnmetRequirement, WorkspaceOffer, WorkspaceRequirements};
 use pilothouse_domain::session::AgentSessionStatus;
 use pilothouse_domain::{AgentSession, UserId};
 use pilothouse_store::{Store, StoreError};
@@ -63,8 +63,9 @@ impl App {
         Ok(lacking.map(warning).into_iter().collect())
     }
 
-    /// Refuses requirements that the place of the agent's session does not satisfy. A session that has run stays where its folders are
-    /// (decision 23), so a place that satisfies them elsewhere does not help it.
+    /// Refuses changed requirements that the session of an agent cannot have. A session that has run stays where its folders are
+    /// (decision 23), so only that place counts. Its free disk does not, because the files of the session use it. For any other session
+    /// see [`Self::check_workspace`].
     ///
     /// # Errors
     /// [`Problem::Invalid`] names the unmet requirements. `root` is the path of the brief.
@@ -74,31 +75,35 @@ impl App {
         brief: &AgentBrief,
         root: &str,
     ) -> Result<(), Problem> {
-        use AgentSessionStatus as S;
         let Some(needed) = &brief.workspace_requirements else { return Ok(()) };
-        if matches!(session.status(), S::Completed | S::Cancelled | S::ContextExhausted) {
-            return Ok(()); // only another session of the agent can run
-        }
-        let home = match self.store.home(session.id()).await? {
-            Some(home) => self.store.worker(&home).await?,
-            None => None,
+        let Some((place, offer)) = self.place_of(session).await? else {
+            let labels = &session.settings().labels;
+            return self.check_workspace(session.owner_id(), labels, brief, root).await.map(drop);
         };
-        let (place, unmet) = match home {
-            Some(home) => {
-                let worker = home.value;
-                (format!("the worker {}", worker.key.id.as_str()), needed.unmet(&worker.workspace))
-            }
-            None if self.runtime.has_folders_of(session.id()) => {
-                let offer = self.runtime.workspace().unwrap_or_default();
-                (BUILT_IN.to_owned(), needed.unmet(&offer))
-            }
-            None => return Ok(()),
-        };
+        let unmet = needed.unmet_except_disk(&offer);
         if unmet.is_empty() {
             return Ok(());
         }
         let why = format!("the session of the agent stays where it has run: {}", lacks(&place, &unmet));
         Err(Problem::invalid(&format!("{root}workspaceRequirements"), why))
+    }
+
+    /// The place where a session stays, with its offer. `None` if it has run nowhere, or only another session of its agent can run.
+    async fn place_of(&self, session: &AgentSession) -> Result<Option<(String, WorkspaceOffer)>, Problem> {
+        use AgentSessionStatus as S;
+        if matches!(session.status(), S::Completed | S::Cancelled | S::ContextExhausted) {
+            return Ok(None);
+        }
+        let home = match self.store.home(session.id()).await? {
+            Some(home) => self.store.worker(&home).await?,
+            None => None,
+        };
+        if let Some(home) = home {
+            let worker = home.value;
+            return Ok(Some((format!("the worker {}", worker.key.id.as_str()), worker.workspace)));
+        }
+        let has_folders = self.runtime.has_folders_of(session.id());
+        Ok(has_folders.then(|| (BUILT_IN.to_owned(), self.runtime.workspace().unwrap_or_default())))
     }
 
     /// The unmet requirements of each place. `None` if a place satisfies all.
