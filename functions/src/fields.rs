@@ -65,9 +65,13 @@ pub(crate) fn present<T, U>(
     |value| read(Some(value))?.ok_or_else(|| FieldError("must not be null".to_owned()))
 }
 
+/// Options of an adapter. Their checks look for names, and a sidecar would read a list by position.
 pub(crate) fn fitting_options(value: Option<Value>) -> Result<Option<Value>, FieldError> {
     const LIMIT: usize = 64 * 1024;
     match value {
+        Some(value) if !value.is_object() && !value.is_null() => {
+            Err(FieldError("must be an object".to_owned()))
+        }
         Some(value) if value.to_string().len() > LIMIT => {
             Err(FieldError(format!("must be at most {LIMIT} bytes of JSON")))
         }

@@ -145,6 +145,24 @@ async fn fallback_model_of_a_template_is_an_allowed_one() {
     assert_eq!(reply.violations(), refused);
 }
 
+/// Claude Code's options as a list: the permission mode and the fallback model would not be checked.
+#[tokio::test]
+async fn options_of_an_adapter_are_an_object() {
+    let fixture = TemplatesFixture::at(NOW).await;
+    let path = fixture.template(json!({ "allowedModels": ["small"] })).await;
+    let list = json!({ "adapterOptions": [null, "bypassPermissions", false, null, "large"] });
+    let refused = ["adapterOptions"];
+    assert_eq!(fixture.post("/templates", template(list.clone())).await.violations(), refused);
+    assert_eq!(fixture.ask("PUT", &path, list.clone()).await.violations(), refused);
+    let mut start = list;
+    start["workingDirectory"] = json!("/w");
+    start["objective"] = json!("Do it");
+    start["templateId"] = path.rsplit('/').next().into();
+    assert_eq!(fixture.post("/sessions", start.clone()).await.violations(), refused);
+    start["adapterOptions"] = json!({});
+    fixture.post("/sessions", start).await.expect(201);
+}
+
 #[tokio::test]
 async fn rules_are_added_and_removed_individually() {
     let fixture = TemplatesFixture::at(NOW).await;
