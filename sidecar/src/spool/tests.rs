@@ -137,6 +137,25 @@ async fn batch_is_bounded_in_count_and_bytes_but_never_empty() {
     }
 }
 
+/// They may be acknowledgements.
+#[tokio::test]
+async fn envelopes_of_an_earlier_version_do_not_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let earlier = Schema { steps: &SCHEMA.steps[..3], ..SCHEMA };
+    let db = Database::open(dir.path().join("spool.db"), &[earlier]).unwrap();
+    let event = RawEvent::LogChunk { stream: "agent".into(), content: "a".into() };
+    let (id, body) = Sealer::new(&launch()).seal(Some(1), None, None, event).unwrap();
+    let sql = "INSERT INTO outgoing (sequence, send_order, message_id, body, state) VALUES (1, 1, ?1, ?2, 0)";
+    db.write(move |db| db.execute(sql, [id.to_string(), body])).await.unwrap();
+    drop(db);
+    let spool = open(dir.path());
+    spool.append(log("b")).await.unwrap();
+    let batch = spool.batch(10, usize::MAX).await.unwrap();
+    let urgent: Vec<_> = batch.entries.iter().map(|entry| entry.is_urgent).collect();
+    assert_eq!(urgent, [true, false]);
+    assert!(batch.is_due());
+}
+
 #[tokio::test]
 async fn a_replay_during_a_send_is_not_lost() {
     let dir = tempfile::tempdir().unwrap();

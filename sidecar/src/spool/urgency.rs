@@ -3,13 +3,13 @@
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::AssistantContent;
 
-use crate::kit::tool_names::{ASK_USER_QUESTION, ENTER_PLAN_MODE, EXIT_PLAN_MODE, REQUEST_DECISION};
+use crate::kit::tool_names::{ASK_USER_QUESTION, ENTER_PLAN_MODE, EXIT_PLAN_MODE};
 
 /// Schema step: envelopes of an older version count as urgent.
 pub(super) const COLUMN: &str = "ALTER TABLE outgoing ADD COLUMN urgent INTEGER NOT NULL DEFAULT 1;";
 
-/// Calls that ask a person or change the status of the session.
-const URGENT_TOOLS: [&str; 4] = [ASK_USER_QUESTION, REQUEST_DECISION, ENTER_PLAN_MODE, EXIT_PLAN_MODE];
+/// Calls that are requests themselves, or change the status of the session. The question of any other call is an event of its own.
+const URGENT_TOOLS: [&str; 3] = [ASK_USER_QUESTION, ENTER_PLAN_MODE, EXIT_PLAN_MODE];
 
 /// Only the progress of the work is not urgent. Acknowledgements, requests, turns, ends and notices are.
 pub(super) fn is_urgent(event: &RawEvent) -> bool {
@@ -50,6 +50,7 @@ mod tests {
         for event in [
             json!({ "type": "assistant_message", "content": { "kind": "text", "text": "x" } }),
             call("Bash"),
+            call("request_decision"),
             json!({ "type": "tool_result", "toolCallId": "c", "content": "x", "isError": true }),
             json!({ "type": "log_chunk", "stream": "agent", "content": "x" }),
             json!({ "type": "task_list", "tasks": [] }),
