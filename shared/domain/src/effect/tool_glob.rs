@@ -43,31 +43,47 @@ impl ToolGlob {
 
 string_value!(ToolGlob.0, InvalidToolGlob, |text: String| Self::parse(&text));
 
-/// Matches `text` against a pattern with `*` and `?`, in time proportional to the product of the lengths.
+/// Matches the whole of `text` against a pattern with `*` and `?`. The time grows with the sum of the lengths. Only a part between two `*`
+/// that has a `?` may take time in proportion to their product.
 pub(crate) fn glob_matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    let (mut p, mut t) = (0, 0);
-    // Where to continue if the text after the last `*` does not match.
-    let mut retry: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                retry = Some((p, t));
-                p += 1;
-            }
-            Some(c) if *c == '?' || *c == text[t] => {
-                p += 1;
-                t += 1;
-            }
-            _ => {
-                let Some((star, from)) = retry else { return false };
-                retry = Some((star, from + 1));
-                p = star + 1;
-                t = from + 1;
-            }
-        }
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return end_of_prefix(pattern, text) == Some(text.len());
+    };
+    let Some(begin) = end_of_prefix(first, text) else { return false };
+    let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let mut left = &text[begin..];
+    for part in middle.split('*') {
+        // The first occurrence leaves the most text for the other parts.
+        let Some(end) = end_of_first(part, left) else { return false };
+        left = &left[end..];
     }
-    pattern[p..].iter().all(|c| *c == '*')
+    is_suffix(last, left)
+}
+
+fn is_one(expected: char, found: Option<char>) -> bool {
+    found.is_some_and(|found| expected == '?' || expected == found)
+}
+
+/// Where a part without `*` ends if `text` begins with it.
+fn end_of_prefix(part: &str, text: &str) -> Option<usize> {
+    let mut rest = text.chars();
+    let is_prefix = part.chars().all(|expected| is_one(expected, rest.next()));
+    is_prefix.then(|| text.len() - rest.as_str().len())
+}
+
+fn is_suffix(part: &str, text: &str) -> bool {
+    let mut rest = text.chars().rev();
+    part.chars().rev().all(|expected| is_one(expected, rest.next()))
+}
+
+/// Where the first occurrence of a part without `*` ends.
+fn end_of_first(part: &str, text: &str) -> Option<usize> {
+    if part.contains('?') {
+        let end = |(at, _): (usize, char)| end_of_prefix(part, &text[at..]).map(|end| at + end);
+        text.char_indices().find_map(end)
+    } else {
+        text.find(part).map(|at| at + part.len())
+    }
 }
 
 #[cfg(test)]
@@ -85,8 +101,46 @@ mod tests {
             ("*", "", true),
             ("a*b*c", "aXbYbZc", true),
             ("a*b*c", "aXbYbZ", false),
+            ("a*a", "a", false),
+            ("*ü?ü*", "xüüäüx", true),
+            ("??", "ä", false),
         ] {
             assert_eq!(glob_matches(glob, tool), expected, "{glob} {tool}");
+        }
+    }
+
+    /// All texts of at most four of these characters.
+    fn texts(characters: &[char]) -> Vec<String> {
+        let mut all = vec![String::new()];
+        let mut last = all.clone();
+        for _ in 0..4 {
+            let longer = |text: &String| characters.iter().map(|c| format!("{text}{c}")).collect::<Vec<_>>();
+            last = last.iter().flat_map(longer).collect();
+            all.extend(last.iter().cloned());
+        }
+        all
+    }
+
+    /// Tries every length of text for each `*`.
+    fn matches_by_definition(pattern: &[char], text: &[char]) -> bool {
+        match pattern.split_first() {
+            None => text.is_empty(),
+            Some(('*', rest)) => (0..=text.len()).any(|at| matches_by_definition(rest, &text[at..])),
+            Some((expected, rest)) => text.split_first().is_some_and(|(found, left)| {
+                (*expected == '?' || expected == found) && matches_by_definition(rest, left)
+            }),
+        }
+    }
+
+    #[test]
+    fn short_globs_match_by_their_definition() {
+        let characters = |text: &String| text.chars().collect::<Vec<_>>();
+        let texts_to_match = texts(&['a', 'ü']);
+        for glob in texts(&['a', 'ü', '*', '?']) {
+            for text in &texts_to_match {
+                let expected = matches_by_definition(&characters(&glob), &characters(text));
+                assert_eq!(glob_matches(&glob, text), expected, "{glob} {text}");
+            }
         }
     }
 }
