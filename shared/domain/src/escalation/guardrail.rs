@@ -86,6 +86,8 @@ pub struct ArgumentCondition {
 pub enum GuardrailViolation {
     #[error("must have at most {max} guardrails in total")]
     TooManyGuardrails { max: usize },
+    #[error("must have at most {max_kib} KiB")]
+    TooLarge { max_kib: usize },
     #[error("must have at most {max} entries")]
     TooMany { max: usize },
     #[error("is the name of another guardrail, too")]
@@ -104,6 +106,9 @@ pub enum GuardrailViolation {
 
 impl GuardrailPolicy {
     pub const MAX_GUARDRAILS: usize = 50;
+    /// Most bytes of the policy as JSON. Each output, text and tool call is compared with its patterns, and an output is stored with the
+    /// descriptions of the guardrails that trip on it.
+    pub const MAX_BYTES: usize = 32 * 1024;
 
     /// Names every violation with its path below the policy.
     pub fn check(&self) -> Vec<(String, GuardrailViolation)> {
@@ -111,6 +116,9 @@ impl GuardrailPolicy {
         if input_guardrails.len() + output_guardrails.len() + tool_guardrails.len() > Self::MAX_GUARDRAILS {
             let too_many = GuardrailViolation::TooManyGuardrails { max: Self::MAX_GUARDRAILS };
             return vec![(String::new(), too_many)];
+        }
+        if serde_json::to_vec(self).map_or(usize::MAX, |json| json.len()) > Self::MAX_BYTES {
+            return vec![(String::new(), GuardrailViolation::TooLarge { max_kib: Self::MAX_BYTES / 1024 })];
         }
         let input = input_guardrails.iter().map(|it| (&it.name, it.check())).enumerate();
         let output = output_guardrails.iter().map(|it| (&it.name, it.check())).enumerate();

@@ -366,6 +366,21 @@ fn brief_has_at_most_fifty_guardrails_in_total() {
 }
 
 #[test]
+fn guardrails_of_a_brief_have_at_most_32_kib() {
+    let of_length = |length: usize| {
+        let guardrail = |at| {
+            json!({ "name": format!("i{at}"), "action": "log",
+                "condition": { "text": vec!["x".repeat(length); 10] } })
+        };
+        policy(json!({ "inputGuardrails": (0..20).map(guardrail).collect::<Vec<Value>>() })).check()
+    };
+    assert_eq!(of_length(100), []);
+    let found = of_length(200);
+    let found: Vec<_> = found.iter().map(|(field, it)| (field.as_str(), it.to_string())).collect();
+    assert_eq!(found, [("", "must have at most 32 KiB".to_owned())]);
+}
+
+#[test]
 fn trips_are_stored_and_earlier_forms_stay() {
     let trip: Events = judge_input(&secrets("warn"), TripSubject::Message, "a secret").unwrap();
     let stored = serde_json::to_value(&trip).unwrap();
