@@ -1,6 +1,7 @@
 //! A project with one agent, whose session a test drives, and the reactions to its journals.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -118,6 +119,14 @@ impl ProjectFixture {
     pub(crate) fn set_room(&mut self, has_room: bool) {
         let runtime = InertRuntime { has_room, ..InertRuntime::without_workspace() };
         self.app = App::new(Parts { runtime: Arc::new(runtime), ..self.engines.parts() });
+    }
+
+    /// Counts from now on how often room for a sidecar is reserved.
+    pub(crate) fn count_reserved_room(&mut self) -> Arc<AtomicUsize> {
+        let runtime = InertRuntime::without_workspace();
+        let reserved = Arc::clone(&runtime.reserved);
+        self.app = App::new(Parts { runtime: Arc::new(runtime), ..self.engines.parts() });
+        reserved
     }
 
     pub(crate) fn set_default_adapter(&mut self, default_adapter: Option<AdapterName>) {

@@ -1,5 +1,6 @@
 //! Guardrails of a brief on what its agent receives and submits (decision 79): what is refused or returned, and where it is recorded.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pilothouse_api::project_stream::{AgentEventContent, ProjectMessageBody};
@@ -7,6 +8,7 @@ use pilothouse_broker::{Receipt, Received};
 use pilothouse_domain::Project;
 use pilothouse_domain::escalation::{GuardrailAction, GuardrailLevel};
 use pilothouse_domain::routing::Workspace;
+use pilothouse_domain::value::Capabilities;
 use pilothouse_functions::events::intake;
 use pilothouse_test_support::sealed_event;
 
@@ -164,6 +166,33 @@ async fn edits_and_retries_are_judged() {
     assert_eq!(status, 202, "{body}");
     fixture.react().await;
     assert_eq!(subjects(&fixture.trips().await), ["message", "instruction"]);
+}
+
+#[tokio::test]
+async fn instructions_for_a_summary_are_judged() {
+    let fixture = ProjectFixture::guarded(json!({ "inputGuardrails": [secrets("block")] })).await;
+    fixture.tell(AgentFact::SidecarReady(Capabilities { compaction: true, ..Capabilities::default() })).await;
+    let compact = fixture.session_path("/compact");
+    is_blocked(&fixture.send("POST", &compact, json!({ "instructions": "Keep the secret" })).await);
+    let (_, view) = fixture.send("GET", &fixture.session_path(""), Value::Null).await;
+    assert_eq!(view.get("adjustments"), None, "{view}");
+    let (status, body) = fixture.send("POST", &compact, json!({ "instructions": "Keep the plan" })).await;
+    assert_eq!(status, 202, "{body}");
+    fixture.react().await;
+    assert_eq!(subjects(&fixture.trips().await), ["instruction"]);
+}
+
+#[tokio::test]
+async fn refused_retry_reserves_no_room() {
+    let mut fixture = ProjectFixture::guarded(json!({ "inputGuardrails": [secrets("block")] })).await;
+    fixture.fail().await;
+    fixture.react().await;
+    let reserved = fixture.count_reserved_room();
+    let retry = fixture.session_path("/retry");
+    is_blocked(&fixture.send("POST", &retry, json!({ "additionalInstruction": "Use the secret" })).await);
+    assert_eq!(reserved.load(Ordering::Relaxed), 0);
+    let (status, body) = fixture.send("POST", &retry, json!({ "additionalInstruction": "Again" })).await;
+    assert_eq!((status, reserved.load(Ordering::Relaxed)), (202, 1), "{body}");
 }
 
 #[tokio::test]

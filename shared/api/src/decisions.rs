@@ -202,7 +202,7 @@ pub fn trip_in_words(subject: TripSubject, action: GuardrailAction) -> String {
     let what = match subject {
         TripSubject::Objective => "the objective",
         TripSubject::Message => "a message to the agent",
-        TripSubject::Instruction => "the instruction for a retry",
+        TripSubject::Instruction => "an instruction to the agent",
         TripSubject::Output => "the output",
     };
     match (subject, action) {

@@ -1,17 +1,19 @@
 //! Guardrails of briefs on what agents receive and submit (decision 79). They are read with each text and each output, so a changed brief
 //! holds at once.
 
+use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::decision::{DecisionLogEntry, LoggedDecision};
 use pilothouse_domain::escalation::{BlockedInput, InputGuardrail};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::SessionError;
 use pilothouse_domain::value::{OutputRules, ProjectMembership};
 use pilothouse_domain::{
-    AgentSession, AgentSessionId, DomainContext, EventId, IdSource as _, Project, ProjectAgent, UserId,
+    AgentSession, AgentSessionId, DomainContext, EventId, Events, IdSource as _, Project, ProjectAgent,
+    UserId,
 };
 use pilothouse_store::{Commit, LoadedConversation};
 
-use crate::command::CommandContext;
+use crate::command::{CommandContext, CommandResponse};
 use crate::http::Problem;
 use crate::unit_of_work::{Decision, RetryPolicy};
 use crate::{App, FreshIds};
@@ -47,6 +49,36 @@ impl App {
         let Some(membership) = project else { return Ok(None) };
         let agent = self.store.aggregate::<ProjectAgent>(owner, membership.agent_id).await?;
         Ok(agent.map(|agent| agent.value))
+    }
+
+    /// Like [`App::change_session_with`], for a domain call that may send a text to the agent. It receives the guardrails on the input of
+    /// the agent; those that refuse the text are recorded.
+    ///
+    /// # Errors
+    /// [`SessionError::InputBlocked`], and those of [`App::change_session_with`].
+    pub async fn change_session_guarded(
+        &self,
+        command: &CommandContext,
+        id: AgentSessionId,
+        mut decide: impl FnMut(
+            &mut Conversation,
+            &[InputGuardrail],
+            &mut DomainContext<'_>,
+        ) -> Result<Events, Problem>,
+        show: impl Fn(&Conversation) -> Result<CommandResponse, Problem>,
+    ) -> Result<CommandResponse, Problem> {
+        let load = async || {
+            let loaded = self.load_session(command, id).await?;
+            let guardrails = self.input_guardrails(&loaded.conversation.session).await?;
+            Ok((loaded, guardrails))
+        };
+        let decide = |(loaded, guardrails): (LoadedConversation, Vec<InputGuardrail>),
+                      ctx: &mut DomainContext<'_>| {
+            let decide = |it: &mut Conversation, ctx: &mut DomainContext<'_>| decide(it, &guardrails, ctx);
+            self.decide_on_session(command, loaded, ctx, decide, &show)
+        };
+        let changed = self.unit_of_work().run_command(command, load, decide).await;
+        self.record_refusal(command, id, changed).await
     }
 
     /// Records the guardrails that refused a text for the agent of a session, if that is why a command failed.

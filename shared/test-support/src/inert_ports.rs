@@ -1,5 +1,7 @@
 //! Ports without effect.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,6 +19,8 @@ pub struct InertRuntime {
     pub state: ProcessState,
     /// Whether there is room for another sidecar.
     pub has_room: bool,
+    /// How often room for a sidecar was reserved.
+    pub reserved: Arc<AtomicUsize>,
 }
 
 impl InertRuntime {
@@ -33,7 +37,7 @@ impl InertRuntime {
     fn of(durable_workspace: bool, placement: &str) -> Self {
         let capabilities =
             RuntimeCapabilities { durable_workspace, lease: None, placement: placement.to_owned() };
-        Self { capabilities, state: ProcessState::Unknown, has_room: true }
+        Self { capabilities, state: ProcessState::Unknown, has_room: true, reserved: Arc::default() }
     }
 }
 
@@ -53,7 +57,11 @@ impl AgentRuntime for InertRuntime {
     }
     fn admit_start(&self) -> Result<(), AtCapacity> {
         let full = AtCapacity { message: "there is no room", retry_after: Duration::from_secs(1) };
-        if self.has_room { Ok(()) } else { Err(full) }
+        if !self.has_room {
+            return Err(full);
+        }
+        self.reserved.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 }
 

@@ -10,11 +10,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::request::Message;
 use pilothouse_app::http::{Problem, Session};
-use pilothouse_domain::DomainContext;
-use pilothouse_domain::conversation::Conversation;
-use pilothouse_domain::escalation::InputGuardrail;
 use pilothouse_domain::text::MessageContent;
-use pilothouse_store::LoadedConversation;
 use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction = HttpFunction::new(
@@ -55,28 +51,20 @@ async fn edit_message(
     if content.is_none() && position.is_none() {
         return Err(Problem::invalid("", "name a new `content`, a new `position`, or both"));
     }
-    let load = async || {
-        let loaded = app.load_session(&command, id).await?;
-        let guardrails = match &content {
-            Some(_) => app.input_guardrails(&loaded.conversation.session).await?,
-            None => Vec::new(),
-        };
-        Ok((loaded, guardrails))
-    };
-    let decide = |(loaded, guardrails): (LoadedConversation, Vec<InputGuardrail>),
-                  ctx: &mut DomainContext<'_>| {
-        let edit = |it: &mut Conversation, _: &mut DomainContext<'_>| {
+    app.change_session_guarded(
+        &command,
+        id,
+        |it, guardrails, _| {
             let mut events = Vec::new();
             if let Some(content) = &content {
-                events.extend(it.edit_message(message, content.clone(), &guardrails)?);
+                events.extend(it.edit_message(message, content.clone(), guardrails)?);
             }
             if let Some(position) = position {
                 events.extend(it.queue.move_to(message, position)?);
             }
             Ok(events)
-        };
-        app.decide_on_session(&command, loaded, ctx, edit, super::queue)
-    };
-    let edited = app.unit_of_work().run_command(&command, load, decide).await;
-    app.record_refusal(&command, id, edited).await
+        },
+        super::queue,
+    )
+    .await
 }

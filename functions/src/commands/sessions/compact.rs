@@ -10,7 +10,6 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Problem, Session};
 use pilothouse_domain::text::Feedback;
-use pilothouse_domain::value::Adjustment;
 use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
@@ -32,7 +31,8 @@ pub struct Compact {
     pub instructions: Option<Feedback>,
 }
 
-/// Responds with 202. The agent compacts its conversation later. A hibernated session is woken first.
+/// Responds with 202. The agent compacts its conversation later. A hibernated session is woken first. Instructions that a guardrail of the
+/// agent's brief blocks are refused with 409 `guardrail-blocked`.
 async fn compact_session(
     State(app): State<App>,
     command: CommandContext,
@@ -40,7 +40,12 @@ async fn compact_session(
     body: Body<Compact>,
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
-    let instructions = body.input.instructions.as_ref().map(|text| text.as_str().to_owned());
-    let compact = [Adjustment::Compact { instructions }];
-    app.change_session(&command, id, |it, ctx| Ok(it.session.adjust(&compact, ctx)?)).await
+    let instructions = body.input.instructions;
+    app.change_session_guarded(
+        &command,
+        id,
+        |it, guardrails, ctx| Ok(it.compact_guarded(instructions.as_ref(), guardrails, ctx)?),
+        CommandResponse::session,
+    )
+    .await
 }

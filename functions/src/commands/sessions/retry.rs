@@ -16,8 +16,6 @@ use pilothouse_domain::DomainContext;
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::escalation::InputGuardrail;
 use pilothouse_domain::text::Feedback;
-use pilothouse_runtime::AtCapacity;
-use pilothouse_store::LoadedConversation;
 use schemars::JsonSchema;
 
 pub const FUNCTION: HttpFunction =
@@ -43,13 +41,6 @@ pub struct Retry {
     pub fresh: bool,
 }
 
-/// A session with the guardrails on the input of its agent, and the room for its next run.
-struct RetryState {
-    loaded: LoadedConversation,
-    guardrails: Vec<InputGuardrail>,
-    room: Result<(), AtCapacity>,
-}
-
 /// Responds with 202. The session is Queued and starts when a slot is free. The response contains the session's new API key,
 /// which is not shown again. With 409 `guardrail-blocked`, a guardrail of the agent's brief blocks the instruction, or the objective that a
 /// new conversation begins with.
@@ -62,26 +53,13 @@ async fn retry_session(
     let command = command.with_body(&body.hash);
     let Retry { additional_instruction, fresh } = body.input;
     let room = StartRoom::default();
-    let load = async || {
-        let loaded = app.load_session(&command, id).await?;
-        let session = &loaded.conversation.session;
-        let is_accepted =
-            command.check_version(session.control_version()).is_ok() && session.check_retry().is_ok();
+    let retry = |it: &mut Conversation, guardrails: &[InputGuardrail], ctx: &mut DomainContext<'_>| {
+        let events = it.retry_guarded(additional_instruction.clone(), fresh, guardrails, ctx)?;
         // A refused retry reserves no room.
-        let room = if is_accepted { room.reserve(&app) } else { Ok(()) };
-        let guardrails = app.input_guardrails(session).await?;
-        Ok(RetryState { loaded, guardrails, room })
+        room.reserve(&app)?;
+        Ok(events)
     };
-    let decide = |RetryState { loaded, guardrails, room }: RetryState, ctx: &mut DomainContext<'_>| {
-        let retry = |it: &mut Conversation, ctx: &mut DomainContext<'_>| {
-            let events = it.retry_guarded(additional_instruction.clone(), fresh, &guardrails, ctx)?;
-            room?;
-            Ok(events)
-        };
-        app.decide_on_session(&command, loaded, ctx, retry, accepted)
-    };
-    let retried = app.unit_of_work().run_command(&command, load, decide).await;
-    let mut response = app.record_refusal(&command, id, retried).await?;
+    let mut response = app.change_session_guarded(&command, id, retry, accepted).await?;
     let count = response.body.pointer("/session/retryCount").and_then(serde_json::Value::as_u64).unwrap_or(0);
     if let Some(object) = response.body.as_object_mut() {
         let key = app.secret.api_key(id, u32::try_from(count).unwrap_or(u32::MAX));

@@ -3,7 +3,6 @@
 use super::Conversation;
 use crate::escalation::{InputGuardrail, TripSubject};
 use crate::session::{AgentSessionStatus, Grace, SessionError, WorkStop, judge_input};
-use crate::text::Feedback;
 use crate::value::RecordedHandoff;
 use crate::{AgentSessionId, DomainContext, Events, SessionChainId, SessionEvent};
 
@@ -50,31 +49,6 @@ impl Conversation {
         let message_ids = queue.messages().iter().map(|message| message.message_id).collect();
         let of_failed = vec![SessionEvent::Restarted { continuation: id, message_ids }];
         Ok(Restart { new: Self::new(session, queue), of_new, of_failed })
-    }
-
-    /// Retries a failed session (decision 24). Its agent receives the instruction and, in a new conversation, the objective once more.
-    ///
-    /// # Errors
-    /// Those of [`crate::AgentSession::retry`]; [`SessionError::InputBlocked`] if a guardrail of the brief refuses a text.
-    pub fn retry_guarded(
-        &mut self,
-        instruction: Option<Feedback>,
-        fresh: bool,
-        guardrails: &[InputGuardrail],
-        ctx: &DomainContext<'_>,
-    ) -> Result<Events, SessionError> {
-        self.session.check_retry()?;
-        let mut tripped = Events::new();
-        if fresh {
-            let objective = self.session.objective().as_str();
-            tripped.extend(judge_input(guardrails, TripSubject::Objective, objective)?);
-        }
-        if let Some(instruction) = &instruction {
-            tripped.extend(judge_input(guardrails, TripSubject::Instruction, instruction.as_str())?);
-        }
-        let mut events = self.session.retry(instruction, fresh, ctx)?;
-        events.extend(tripped);
-        Ok(events)
     }
 
     /// Records that no session continues the work, because the chain ended, and cancels all messages.

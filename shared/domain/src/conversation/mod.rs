@@ -9,6 +9,7 @@
 //! | `delivery` | messages on their way to the agent |
 //! | `orphans` | decisions of sessions that have ended |
 //! | `requests` | answers of the owner |
+//! | `instructions` | instructions of the owner for a retry and for a summary |
 //! | `handoff` | late handoff documents; messages that no session takes over |
 //! | `run_end` | the messages of a run that ends |
 
@@ -16,6 +17,7 @@ mod delivery;
 mod facts;
 mod handoff;
 mod injection;
+mod instructions;
 mod orphans;
 mod requests;
 mod run_end;

@@ -10,7 +10,7 @@ use crate::names::named;
 use crate::output_schema::OutputViolation;
 use crate::text::{ArgumentPattern, GuardrailDescription, GuardrailName};
 
-/// A guardrail for texts that are sent to the agent: its objective, messages, and instructions for a retry.
+/// A guardrail for texts that are sent to the agent: its objective, messages, and instructions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InputGuardrail {
@@ -81,7 +81,7 @@ pub enum TripSubject {
     Objective,
     /// A message to the agent, or its new text.
     Message,
-    /// The instruction for a retry.
+    /// An instruction for a retry, or for a summary of the conversation.
     Instruction,
     /// An output of the agent.
     Output,

@@ -43,19 +43,22 @@ impl AgentSession {
     /// Most adjustments of the owner that may be pending at once.
     pub const MAX_ADJUSTMENTS: usize = 16;
 
+    /// Whether all of `adjustments` can be requested.
+    pub(crate) fn check_adjust(&self, adjustments: &[Adjustment]) -> Result<(), SessionError> {
+        let under_way = self.adjustments().count();
+        if under_way + adjustments.len() > Self::MAX_ADJUSTMENTS {
+            return Err(SessionError::AdjustmentsUnderWay { max: Self::MAX_ADJUSTMENTS });
+        }
+        adjustments.iter().try_for_each(|adjustment| self.ensure_can_adjust(adjustment))
+    }
+
     /// Requests all of `adjustments`, or none if one is refused.
     pub fn adjust(
         &mut self,
         adjustments: &[Adjustment],
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
-        let under_way = self.adjustments().count();
-        if under_way + adjustments.len() > Self::MAX_ADJUSTMENTS {
-            return Err(SessionError::AdjustmentsUnderWay { max: Self::MAX_ADJUSTMENTS });
-        }
-        for adjustment in adjustments {
-            self.ensure_can_adjust(adjustment)?;
-        }
+        self.check_adjust(adjustments)?;
         let mut events = Vec::new();
         for adjustment in adjustments {
             events.extend(self.order_adjustment(adjustment, ctx));

@@ -47,6 +47,11 @@ fn retries(
     move |s| s.commit(|c, ctx| c.retry_guarded(instruction, fresh, guardrails, ctx))
 }
 
+fn compacts(instructions: Option<&str>, guardrails: &[InputGuardrail]) -> impl FnOnce(&mut Scenario) -> Step {
+    let instructions = instructions.map(|text| Feedback::parse(text).unwrap());
+    move |s| s.commit(|c, ctx| c.compact_guarded(instructions.as_ref(), guardrails, ctx))
+}
+
 /// The guardrails that tripped in the latest step, with what they tripped on.
 fn trips(scenario: &Scenario) -> Vec<(String, TripSubject)> {
     let trip = |event: &SessionEvent| match event {
@@ -143,6 +148,19 @@ fn retry_judges_the_instruction_and_a_repeated_objective() {
         .refuses("guardrail-blocked", retries(None, true, &objective))
         .when(retries(None, false, &objective))
         .then(trips, &Vec::new());
+}
+
+#[test]
+fn instructions_for_a_summary_are_judged() {
+    let ended = Scenario::in_status(S::Cancelled);
+    ended.refuses("invalid-transition", compacts(Some("Keep the secret"), &secrets("block")));
+    Scenario::idle()
+        .refuses("guardrail-blocked", compacts(Some("Keep the secret"), &secrets("block")))
+        .when(compacts(None, &secrets("block")))
+        .then_events(&["AdjustmentRequested"])
+        .when(compacts(Some("Keep the secret"), &secrets("log")))
+        .then_events(&["AdjustmentRequested", "GuardrailTripped"])
+        .then(trips, &tripped(TripSubject::Instruction));
 }
 
 #[test]
