@@ -8,8 +8,8 @@ use crate::text::cut;
 use crate::value::{AutoContinueEnd, MessageSource};
 use crate::{DomainContext, Events, SessionEvent};
 
-/// In characters.
-const MAX_RETURNED_OUTPUT: usize = 4000;
+/// Most characters of the objections to an output. Its message says what to do after them.
+const MAX_OBJECTIONS: usize = 3800;
 
 impl Conversation {
     /// Applies what follows from a change before it is committed: deferred facts and cancellations, the pause at the budget cap,
@@ -230,9 +230,6 @@ impl Conversation {
 /// The message about an output that violates the schema of the brief, or that a guardrail blocks.
 fn returned_output(violations: &[OutputViolation]) -> String {
     let listed: Vec<_> = violations.iter().map(|it| format!("- {} {}", it.place(), it.message)).collect();
-    let text = format!(
-        "Your output does not fit your brief:\n\n{}\n\nCorrect the result and submit it again.",
-        listed.join("\n")
-    );
-    cut(&text, MAX_RETURNED_OUTPUT)
+    let listed = cut(&listed.join("\n"), MAX_OBJECTIONS);
+    format!("Your output does not fit your brief:\n\n{listed}\n\nCorrect the result and submit it again.")
 }

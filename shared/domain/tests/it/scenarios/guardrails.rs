@@ -234,6 +234,20 @@ fn blocked_output_is_corrected_in_another_turn() {
 }
 
 #[test]
+fn message_about_many_objections_says_what_to_do() {
+    let guardrail = |at: usize| {
+        json!({ "name": format!("g{at}"), "action": "block", "description": "x".repeat(500),
+            "condition": { "result": [{ "matches": "7" }] } })
+    };
+    let guardrails = policy(json!({ "outputGuardrails": (0..10).map(guardrail).collect::<Vec<Value>>() }));
+    let mut output = SessionOutput { result: Some(json!(7)), ..SessionOutput::default() };
+    output.check_result(&OutputRules { guardrails: guardrails.output_guardrails, ..OutputRules::default() });
+    let returned = Scenario::running().told(completes_with("t1", output));
+    let content = returned.conv.queue.messages()[0].content.as_str();
+    assert!(content.ends_with("Correct the result and submit it again."), "{content}");
+}
+
+#[test]
 fn third_blocked_output_is_reviewed_before_all_others() {
     let first = Scenario::running().told(priced("t1", "block"));
     let second = corrects(first, "t2").told(priced("t2", "block"));
