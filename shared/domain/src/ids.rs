@@ -174,3 +174,51 @@ agent_ids! {
     /// Id of a user: the subject of their token, opaque to this context (S0 8.1).
     UserId = "a user id (1 to 200 characters)";
 }
+
+#[cfg(test)]
+mod tests {
+    use serde::de::DeserializeOwned;
+
+    use super::*;
+
+    /// Accepts a UUID and nothing else, as a text and in JSON.
+    fn wraps_a_uuid<T>()
+    where
+        T: FromStr<Err = InvalidId> + fmt::Display + fmt::Debug + PartialEq + Serialize + DeserializeOwned,
+    {
+        let text = "01890a5d-ac96-774b-bcce-b302099a8057";
+        let id: T = text.parse().unwrap();
+        assert_eq!(id.to_string(), text);
+        assert_eq!(serde_json::to_value(&id).unwrap(), text);
+        assert_eq!(serde_json::from_value::<T>(text.into()).unwrap(), id);
+        for other in ["", "7", "toolu_1", "01890a5d-ac96-774b-bcce"] {
+            assert!(other.parse::<T>().is_err(), "{other}");
+            assert!(serde_json::from_value::<T>(other.into()).is_err(), "{other}");
+        }
+    }
+
+    #[test]
+    fn ids_of_the_control_plane_are_uuids() {
+        wraps_a_uuid::<AgentSessionId>();
+        wraps_a_uuid::<AgentSkillId>();
+        wraps_a_uuid::<MemoryPillId>();
+        wraps_a_uuid::<AgentTemplateId>();
+        wraps_a_uuid::<ClassificationRuleId>();
+        wraps_a_uuid::<MessageId>();
+        wraps_a_uuid::<SessionChainId>();
+        wraps_a_uuid::<HandoffDocumentId>();
+    }
+
+    #[test]
+    fn ids_of_agents_are_their_own_strings() {
+        let longest = "x".repeat(200);
+        for text in ["toolu_1", "7", longest.as_str()] {
+            assert_eq!(ToolCallId::parse(text).unwrap().as_str(), text);
+            assert_eq!(SubAgentId::parse(text).unwrap().as_str(), text);
+        }
+        let too_long = "x".repeat(201);
+        for text in ["", "a\nb", too_long.as_str()] {
+            assert!(ToolCallId::parse(text).is_err() && SubAgentId::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -274,6 +274,30 @@ mod tests {
         assert!(Objective::parse("  \n").is_err());
     }
 
+    /// From one to `max` characters, which are not all blank.
+    fn has_limits<T: TryFrom<String>>(max: usize) {
+        let accepts = |text: &str| T::try_from(text.to_owned()).is_ok();
+        let name = std::any::type_name::<T>();
+        assert!(accepts("ä") && accepts(&"ä".repeat(max)), "{name}");
+        assert!(!accepts("") && !accepts("  ") && !accepts(&"ä".repeat(max + 1)), "{name}");
+    }
+
+    #[test]
+    fn texts_have_the_limits_of_the_specification() {
+        has_limits::<SessionName>(200);
+        has_limits::<SkillName>(100);
+        has_limits::<TemplateName>(100);
+        has_limits::<Objective>(2000);
+        has_limits::<MessageContent>(4000);
+        has_limits::<MemoryPillContent>(2000);
+        has_limits::<HandoffText>(4000);
+        has_limits::<PlanContent>(10_000);
+        has_limits::<SkillDescription>(500);
+        has_limits::<ToolName>(100);
+        has_limits::<ToolDescription>(500);
+        has_limits::<SubAgentName>(100);
+    }
+
     #[test]
     fn working_directory_is_absolute_and_normalised() {
         assert!(WorkingDirectory::parse("/home/me").is_ok());
@@ -291,6 +315,8 @@ mod tests {
     #[test]
     fn names_are_trimmed_and_derived_from_objectives() {
         assert_eq!(SessionName::parse("  fix it ").unwrap().as_str(), "fix it");
+        assert_eq!(SkillName::parse("  testing ").unwrap().as_str(), "testing");
+        assert_eq!(TemplateName::parse("  triage ").unwrap().as_str(), "triage");
         let long = Objective::parse(format!("{} end", "word ".repeat(50))).unwrap();
         let name = SessionName::from_objective(&long);
         assert!(name.as_str().chars().count() <= 80 && name.as_str().ends_with('…'));

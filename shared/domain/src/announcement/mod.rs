@@ -164,6 +164,7 @@ mod tests {
         assert_eq!(first.id, "01890a5d-ac96-774b-bcce-b302099a8058.1");
         assert_eq!(first.detail["fromSequence"], 2);
         assert_eq!(first.detail["ownerId"], "ada");
+        assert_eq!(first.detail["sessionId"], entry.session_id.to_string());
         assert_eq!(told[0].notification(9).unwrap().kind, NotificationKind::EventsLost);
         let second = told[1].announcement(10).unwrap();
         assert_eq!(second.detail.get("command"), None, "commands are internal");

@@ -1,12 +1,14 @@
 //! Stored aggregates are read back unchanged.
 
-use pilothouse_domain::AgentSession;
+use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::queue::SessionMessageQueue;
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::session::AgentSessionStatus as S;
 use pilothouse_domain::value::{ContextWindowSnapshot, SessionOutcome, TokenUsage};
+use pilothouse_domain::{AgentSession, EventId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use uuid::Uuid;
 
 use crate::scenario::{
     Scenario, asks, calls, completes, message, output, shows, starts_with, turn, used, used_by,
@@ -70,4 +72,15 @@ fn complete_session_round_trips_through_storage() {
     inbox.park(7);
     assert_eq!(there_and_back(&inbox), inbox);
     assert_stored(&scenario);
+}
+
+/// Events do not repeat the ids that their entry has (S0 8.6).
+#[test]
+fn entry_of_the_journal_names_its_session_and_owner() {
+    let Scenario { mut conv, last, now, .. } = Scenario::running().when(Scenario::interrupt);
+    let id = EventId::new(Uuid::from_u128(1));
+    let entry = JournalEntry::record(&mut conv.session, id, now, Cause::Clock, last.clone(), Vec::new());
+    assert_eq!((entry.session_id, &entry.owner_id), (conv.session.id(), conv.session.owner_id()));
+    assert_eq!(entry.events, last);
+    assert_eq!(there_and_back(&entry), entry);
 }

@@ -4,7 +4,9 @@ use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, LifecycleCommand as Command, ProcessState,
 };
-use pilothouse_domain::value::{AutoContinueEnd, MessagePriority, MessageSource, SessionOutcome};
+use pilothouse_domain::value::{
+    AutoContinueConfig, AutoContinueEnd, MessagePriority, MessageSource, SessionOutcome,
+};
 use pilothouse_domain::{CommandId, SessionEvent};
 use uuid::Uuid;
 
@@ -53,6 +55,16 @@ fn goes_on(scenario: Scenario, id: &str) -> Scenario {
         .told(AgentFact::MessageInjecting(message))
         .told(AgentFact::TurnStarted { turn: turn(id), message: Some(message) })
         .told(AgentFact::MessageInjected(message))
+}
+
+#[test]
+fn five_continuations_are_the_default() {
+    let config = serde_json::json!({ "validationCriteria": [] });
+    let config: AutoContinueConfig = serde_json::from_value(config).unwrap();
+    assert!(config.is_enabled);
+    assert_eq!((config.max_continuations, config.current_continuation_count), (5, 0));
+    let negative = serde_json::json!({ "validationCriteria": [], "currentContinuationCount": -1 });
+    assert!(serde_json::from_value::<AutoContinueConfig>(negative).is_err());
 }
 
 #[test]

@@ -65,6 +65,7 @@ fn first_exhaustion_starts_a_chain_and_later_ones_do_not() {
         first_session_id: first.id(),
     };
     assert_eq!(events, [created]);
+    assert_eq!(scenario.last[0], SessionEvent::ContextExhausted { chain_id: None });
 
     let (mut scenario, mut chain) = over();
     let mut next = hand_over(&mut scenario, &mut chain).continuation;
@@ -429,6 +430,7 @@ fn owner_attaches_a_session_when_the_current_one_has_ended() {
     let new = same.session.id();
     let added = ChainEvent::SessionAdded { chain_id: chain.id(), new_session_id: new, position: 2 };
     assert_eq!(admitted.of_chain, [added]);
+    assert!(chain.handoffs().is_empty(), "the context window of its session was never full");
     assert_eq!((admitted.of_current.len(), admitted.of_new.len()), (1, 1));
     assert_eq!(chain.current_session_id(), new);
     assert_eq!(same.queue.messages().len(), 1);
