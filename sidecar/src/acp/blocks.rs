@@ -92,6 +92,13 @@ mod tests {
     }
 
     #[test]
+    fn block_without_text_is_left_out() {
+        let mut blocks = Blocks::default();
+        assert!(blocks.push(DraftKind::Text, &chunk("", "1")).is_empty());
+        assert_eq!(blocks.flush(), None);
+    }
+
+    #[test]
     fn other_content_is_separate_and_endless_text_is_split() {
         let mut blocks = Blocks::default();
         blocks.push(DraftKind::Text, &chunk("see ", "1"));

@@ -218,6 +218,12 @@ mod tests {
     }
 
     #[test]
+    fn text_without_words_is_no_message() {
+        let status = json!({ "type": "status", "message": " \n" });
+        assert_eq!(translated(&mut Translator::default(), status), [] as [&str; 0]);
+    }
+
+    #[test]
     fn summary_that_was_said_before_is_not_repeated() {
         let mut translator = Translator::default();
         translator.text("done ");

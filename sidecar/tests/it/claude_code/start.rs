@@ -13,9 +13,10 @@ use super::fake::{Fake, PROGRAM, init, of_program, replay, says, success};
 use crate::gateway::Gateway;
 use crate::sidecar::{begin, message};
 
-/// Notes its process id, and waits at the gate `gate` before it reads anything.
+/// Notes its arguments and its process id, and waits at the gate `gate` before it reads anything.
 const WAITS: &str = r#"
 import os
+open("arguments", "a").write(json.dumps(sys.argv) + "\n")
 open("started", "a").write(str(os.getpid()) + "\n")
 open("gate").read()
 "#;
@@ -185,8 +186,22 @@ async fn reload_is_confirmed_when_its_process_has_answered() {
     starting.gateway().sees("turn_completed").await;
     let mut config = crate::sidecar::config(json!({}));
     config.working_directory = starting.work().to_str().unwrap().into();
+    config.composed_system_prompt = "Be brief.".into();
+    config.custom_tools = serde_json::from_value(json!([{
+        "name": "lint", "description": "Lints", "inputSchema": "{}", "serverUri": "stdio:///usr/bin/lint",
+    }]))
+    .unwrap();
+    config.sub_agents = serde_json::from_value(json!([{
+        "name": "tester", "description": "Tests", "modelId": "small", "instructions": "Test.",
+    }]))
+    .unwrap();
     let reload = starting.gateway().send(Command::ReloadConfig { config: Box::new(config) });
     starting.processes(2).await;
+    let arguments = std::fs::read_to_string(starting.work().join("arguments")).unwrap();
+    let (before, after) = arguments.split_once('\n').unwrap();
+    for part in ["Be brief.", "mcp__lint__lint", "/usr/bin/lint", "tester"] {
+        assert!(!before.contains(part) && after.contains(part), "{part}: {arguments}");
+    }
     starting.is_confirmed(Command::Pause {}).await;
     assert!(!starting.has("reload_config_ack done"), "Claude Code has not answered");
     starting.open_gate();

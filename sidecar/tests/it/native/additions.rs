@@ -196,6 +196,29 @@ async fn mcp_tools_run_in_the_working_directory() {
 }
 
 #[tokio::test]
+async fn reload_brings_the_tools_of_the_new_configuration() {
+    let steps = [Step::text("One."), Step::tool("mcp__env__shout", json!({})), Step::text("Two.")];
+    let agent = Agent::says(steps).await;
+    agent.gateway.sees("turn_completed").await;
+    assert!(!agent.last_request()["tools"].to_string().contains("mcp__env__shout"));
+    let server = agent.work().join("server.py");
+    std::fs::write(&server, SERVER).unwrap();
+    let mut config = agent.config();
+    config.custom_tools = serde_json::from_value(json!([{
+        "name": "shout", "description": "Shouts", "inputSchema": "{}",
+        "serverUri": format!("stdio:///usr/bin/env?arg=python3&arg={}", server.display()),
+    }]))
+    .unwrap();
+    let reload = agent.gateway.send(Command::ReloadConfig { config: Box::new(config) });
+    agent.gateway.acknowledged(reload, "done").await;
+    agent.gateway.send(message("next", MessagePriority::Queued));
+    agent.gateway.sees_nth("turn_completed", 2).await;
+    let work = agent.work().canonicalize().unwrap();
+    let said = format!("result ok: hello from {} False", work.display());
+    assert!(agent.story().contains(&said), "{:#?}", agent.story());
+}
+
+#[tokio::test]
 async fn extension_blocks_a_call_and_a_missing_server_is_reported() {
     let options = json!({
         "mcpServers": { "missing": { "command": "/no/such/server" } },
