@@ -351,8 +351,10 @@ async fn chains_complete_and_cancel_with_their_sessions() {
     let id = second.view().await["chainId"].clone();
     post(&id, "complete").await.refused(409, "chain-busy");
     post(&id, "cancel").await.expect(200);
-    second.until_status("Cancelled").await;
+    let view = second.until_status("Cancelled").await;
     assert_eq!(first.view().await["status"], "ContextExhausted");
+    let cancelled = until_published(&second, "SessionChainCancelledEvent").await;
+    assert_eq!(cancelled, json!({ "chainId": id, "ownerId": view["ownerId"] }));
 }
 
 /// The owner continues a chain whose current session has ended, on the budget of the chain; otherwise the start is refused.

@@ -1,9 +1,11 @@
 //! Skills, memory pills, consolidation and hot loading (S0 8.4 `AgentSkill`, 8.9; decisions 25, 29, 38).
 
+use pilothouse_local_keys::DEFAULT_OWNER;
 use pilothouse_tests::{Api, PATIENCE, Reply, Session};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::notifications::until_published;
 use crate::scripts::{endless, say, script, short, turn, until_told};
 use crate::server::{Server, started, work};
 
@@ -122,6 +124,32 @@ async fn a_skill_is_created_changed_listed_and_deactivated() {
     assert_eq!(on["isActive"], true);
 }
 
+/// Other contexts receive the events of a skill (S0 8.6).
+#[tokio::test]
+async fn events_of_a_skill_name_it_and_its_owner() {
+    let server = Server::start(1).await;
+    let api = server.api();
+    let skill = skill(&api, "testing", "Test first.").await;
+    for change in [json!({ "description": "How we test" }), json!({ "instructions": "Test much." })] {
+        put(&api, &path(&skill, ""), change).await.expect(200);
+    }
+    for command in ["/deactivate", "/activate"] {
+        api.post(&path(&skill, command), json!({})).await.expect(200);
+    }
+    let (feed, owner) = (api.session("none"), server.owner(DEFAULT_OWNER));
+    for (event, field, value) in [
+        ("AgentSkillCreatedEvent", "name", json!("testing")),
+        ("AgentSkillUpdatedEvent", "skillId", skill["id"].clone()),
+        ("AgentSkillInstructionsUpdatedEvent", "newVersion", json!(1)),
+        ("AgentSkillDeactivatedEvent", "skillId", skill["id"].clone()),
+        ("AgentSkillActivatedEvent", "skillId", skill["id"].clone()),
+    ] {
+        let mut detail = json!({ "skillId": skill["id"], "ownerId": owner.as_str() });
+        detail[field] = value;
+        assert_eq!(until_published(&feed, event).await, detail, "{event}");
+    }
+}
+
 #[tokio::test]
 async fn invalid_skill_reports_all_violations() {
     let server = Server::start(1).await;
@@ -224,9 +252,15 @@ async fn a_skill_is_loaded_into_an_idle_session() {
     let server = Server::start(1).await;
     let api = server.api();
     let late = skill(&api, "late", "Be late.").await;
+    api.post(&path(&late, "/tools"), tool("catch_up")).await.expect(201);
+    let agent = json!({ "name": "latecomer", "description": "Runs", "modelId": "m" });
+    api.post(&path(&late, "/sub-agents"), agent).await.expect(201);
+    // What the skill adds to the configuration.
+    let parts = ["Be late.", "custom tools: catch_up\nsubagents: latecomer\n"];
     let session = started(&server, &telling()).await;
     session.until_status("Idle").await;
-    assert!(!session.said().await[0].contains("Be late."));
+    let said = session.said().await;
+    assert!(parts.iter().all(|part| !said[0].contains(part)), "{said:?}");
 
     let enable = format!("/skills/{}/enable", id(&late));
     let view = session.post(&enable, json!({})).await.expect(200).body;
@@ -238,7 +272,8 @@ async fn a_skill_is_loaded_into_an_idle_session() {
     session.say("What do you know?", "Queued").await;
     session.until("the reload", |v| v["reloading"] == false && v["reloadNeeded"] == false).await;
     session.until("the second turn", |v| v["metrics"]["turnCount"] == 2).await;
-    assert!(session.said().await[1].contains("Be late."), "{:?}", session.said().await);
+    let said = session.said().await;
+    assert!(parts.iter().all(|part| said[1].contains(part)), "{said:?}");
     let lines = session.activity().await;
     let kinds: Vec<_> = lines.iter().map(|l| l["type"].as_str().unwrap()).collect();
     assert!(kinds.contains(&"SkillEnabled"), "{kinds:?}");
@@ -254,7 +289,8 @@ async fn a_skill_is_loaded_into_an_idle_session() {
     session.until("the reload", |v| v["reloading"] == false).await;
     session.say("And now?", "Queued").await;
     session.until("the third turn", |v| v["metrics"]["turnCount"] == 3).await;
-    assert!(!session.said().await[2].contains("Be late."));
+    let said = session.said().await;
+    assert!(parts.iter().all(|part| !said[2].contains(part)), "{said:?}");
 }
 
 #[tokio::test]
@@ -313,6 +349,16 @@ async fn agents_record_memory_pills() {
     api.delete(&dismiss(&ids[2])).await.expect(200);
     api.delete(&dismiss(&ids[2])).await.refused(409, "pill-not-active");
     api.delete(&dismiss(&json!(NOBODY))).await.refused(404, "not-found");
+    let owner = server.owner(DEFAULT_OWNER);
+    assert_eq!(
+        until_published(&session, "MemoryPillRecordedEvent").await,
+        json!({ "skillId": lore["id"], "pillId": ids[5], "sessionId": session.id, "category": "Tip",
+            "ownerId": owner.as_str() })
+    );
+    assert_eq!(
+        until_published(&session, "MemoryPillDismissedEvent").await,
+        json!({ "skillId": lore["id"], "pillId": ids[2], "ownerId": owner.as_str() })
+    );
 
     // Dismissed pills stay in the list, which has one order on all pages.
     let mut paged = Vec::new();
@@ -446,6 +492,11 @@ async fn consolidation_merges_pills_after_the_owner_approves() {
     let done = api.all(&path(&lore, "/memory-pills?status=Consolidated")).await;
     assert_eq!((&done[0]["id"], done.len()), (&pills[0], 1));
     assert!(done[0]["consolidatedAt"].is_string());
+    assert_eq!(
+        until_published(&session, "SkillConsolidatedEvent").await,
+        json!({ "skillId": lore["id"], "ownerId": server.owner(DEFAULT_OWNER).as_str(), "newVersion": 2,
+            "consolidatedPillCount": 1 })
+    );
     api.delete(&path(&lore, &format!("/memory-pills/{}", pills[0].as_str().unwrap())))
         .await
         .refused(409, "pill-not-active");

@@ -163,8 +163,11 @@ async fn a_message_to_an_idle_session_starts_a_turn() {
     session.until_status("Idle").await;
     session.say("first", "Queued").await;
     session.until("a turn", |v| v["status"] == "Idle" && v["metrics"]["turnCount"] == 2).await;
+    let recorded = session.messages().await;
     session.say("second", "Immediate").await;
     session.until("a turn", |v| v["status"] == "Idle" && v["metrics"]["turnCount"] == 3).await;
+    let messages = session.messages().await;
+    assert_eq!(messages[..recorded.len()], recorded, "a recorded message keeps its text and its time");
     assert_eq!(session.said().await, ["Done.", "You said: first", "You said: second"]);
 }
 

@@ -3,7 +3,7 @@
 use pilothouse_tests::Session;
 use serde_json::{Value, json};
 
-use crate::scripts::{say, script, turn};
+use crate::scripts::{say, script, short, turn};
 use crate::server::{Server, started};
 
 fn subagent(id: &str, line: &str, failure: Option<&str>) -> Value {
@@ -52,6 +52,14 @@ async fn subagents_are_listed_with_their_data_and_usage() {
     assert_eq!(second["items"][0]["id"], "s2");
     session.get(&format!("/messages?cursor={cursor}")).await.refused(422, "validation-failed");
     server.api_of("somebody-else").get(&session.path("/sub-agents")).await.refused(404, "not-found");
+
+    // They stay with the session that started them.
+    let other = started(&server, &short()).await;
+    other.until_status("Idle").await;
+    session.say("More.", "Queued").await;
+    session.until("a turn", |view| view["status"] == "Idle" && view["metrics"]["turnCount"] == 2).await;
+    assert_eq!(server.api().all(&session.path("/sub-agents")).await, all);
+    assert_eq!(server.api().all(&other.path("/sub-agents")).await, [] as [Value; 0]);
 }
 
 /// The messages and calls of a subagent never appear in the lists of the parent.

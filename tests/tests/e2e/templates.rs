@@ -1,10 +1,12 @@
 //! Sessions started from templates, by hand and by events (S0 8.4 `AgentTemplate`, 8.9). Schedules are tested with a settable clock
 //! in `functions/tests/templates`.
 
+use pilothouse_local_keys::DEFAULT_OWNER;
 use pilothouse_tests::{Api, Reply, Session};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::notifications::until_published;
 use crate::scripts::{say, script, short, turn};
 use crate::server::Server;
 
@@ -66,6 +68,29 @@ async fn tool_names_are_unique_and_deactivated_template_is_refused() {
     api.post("/api/agents/sessions", from(&server, &template)).await.refused(409, "template-inactive");
     api.post(&path(&template, "/activate"), json!({})).await.expect(200);
     Session::start(&api, from(&server, &template)).await.until_status("Idle").await;
+}
+
+/// Other contexts receive the events of a template (S0 8.6).
+#[tokio::test]
+async fn events_of_a_template_name_it_and_its_owner() {
+    let server = Server::start(1).await;
+    let api = server.api();
+    let template = template(&server, &short(), Value::Null).await;
+    put(&api, &path(&template, ""), json!({ "description": "Sorts mail" })).await.expect(200);
+    for command in ["/deactivate", "/activate"] {
+        api.post(&path(&template, command), json!({})).await.expect(200);
+    }
+    let (feed, owner) = (api.session("none"), server.owner(DEFAULT_OWNER));
+    for (event, field, value) in [
+        ("AgentTemplateCreatedEvent", "name", json!("Triage")),
+        ("AgentTemplateUpdatedEvent", "part", json!("Content")),
+        ("AgentTemplateDeactivatedEvent", "templateId", template["id"].clone()),
+        ("AgentTemplateActivatedEvent", "templateId", template["id"].clone()),
+    ] {
+        let mut detail = json!({ "templateId": template["id"], "ownerId": owner.as_str() });
+        detail[field] = value;
+        assert_eq!(until_published(&feed, event).await, detail, "{event}");
+    }
 }
 
 #[tokio::test]

@@ -68,6 +68,11 @@ async fn recorded_tour_matches_the_api() {
     session
         .until_within(PATIENCE, "the long call", async || sleeps(&session.tool_calls().await).then_some(()))
         .await;
+    let calls = session.tool_calls().await;
+    let is_open = |call: &Value| call["result"].is_null() && call["completedAt"].is_null();
+    for call in calls {
+        assert_eq!(call["status"] == "Pending", is_open(&call), "{call}");
+    }
     session.say("When you are done, say so.", "Immediate").await;
     let view = session.until_status("Idle").await;
     assert_eq!(view["metrics"]["turnCount"], 1);
