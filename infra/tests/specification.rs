@@ -154,7 +154,7 @@ fn every_endpoint_is_in_the_table() {
     assert!(missing.is_empty(), "not in docs/specification.md: {missing:?}");
 }
 
-/// S0 8.1, principles 2 and 3: the domain does no I/O and has no types for projects, worktrees and work queues.
+/// S0 8.1, principles 2 and 3: the domain does no I/O and has no types for worktrees and work queues.
 #[test]
 fn the_domain_is_pure_and_knows_no_other_context() {
     const PURE: [&str; 9] = [
