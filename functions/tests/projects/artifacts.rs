@@ -636,12 +636,16 @@ async fn snapshot_has_a_new_version_only_for_a_new_content() {
     assert_eq!(first["workstreams"][1]["artifactCount"], 1);
     assert_eq!(first["artifactIndex"][0]["name"], "orders.ts");
     assert_eq!(first["pendingDecisions"][0]["title"], "Use Bash");
-    assert_eq!(first["activeAgents"][0]["role"], "Builder");
+    let builder = artifacts.fixture.agent.to_string();
+    let summary = json!({
+        "id": builder, "role": "Builder", "workstream": "api", "status": "waiting_on_human",
+        "pluginName": "script",
+    });
+    assert_eq!(first["activeAgents"], json!([summary]));
     assert!(!first.to_string().contains("trust"), "{first}");
     assert_eq!(artifacts.snapshot(&artifacts.writer_agent, 4_000).await["snapshotVersion"], 1);
     artifacts.report("src/users.ts", "users").await;
     assert_eq!(artifacts.snapshot(&artifacts.writer_agent, 4_000).await["snapshotVersion"], 2);
-    let builder = artifacts.fixture.agent.to_string();
     let own = artifacts.snapshot(&builder, 4_000).await;
     assert_eq!((&own["snapshotVersion"], own["workstreams"].as_array().unwrap().len()), (&json!(1), 1));
     assert_eq!(own["activeAgents"], json!([]));

@@ -203,7 +203,12 @@ async fn different_recommendations_for_an_artifact_are_an_issue() {
     }
     let issue = artifacts.only_issue().await;
     assert_eq!((check(&issue), &issue["category"]), ("decision_conflict", &json!("contradiction")));
-    assert_eq!(issue["affectedArtifactIds"], json!([artifact]));
+    assert_eq!((&issue["severity"], &issue["affectedArtifactIds"]), (&json!("high"), &json!([artifact])));
+    let agents = issue["affectedAgentIds"].as_array().unwrap();
+    assert_eq!(agents.len(), 2, "{issue}");
+    for agent in [json!(artifacts.fixture.agent), json!(artifacts.writer_agent)] {
+        assert!(agents.contains(&agent), "{agent} is missing: {issue}");
+    }
 }
 
 #[tokio::test]

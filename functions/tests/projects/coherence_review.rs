@@ -220,7 +220,20 @@ async fn model_receives_the_texts_and_confirms_a_contradiction() {
         texts.contains(&&json!("price in cents")) && texts.contains(&&json!("price in dollars")),
         "{input}"
     );
-    assert_eq!(input["candidates"][0]["candidateId"], issue["id"]);
+    let candidate = &input["candidates"][0];
+    for (field, of_issue) in [
+        ("candidateId", "id"),
+        ("candidateCategory", "category"),
+        ("severity", "severity"),
+        ("title", "title"),
+        ("description", "description"),
+        ("artifactIds", "affectedArtifactIds"),
+        ("workstreams", "affectedWorkstreams"),
+        ("detectedAt", "detectedAt"),
+    ] {
+        assert!(!candidate[field].is_null(), "{field} is missing: {candidate}");
+        assert_eq!(candidate[field], issue[of_issue], "{field}");
+    }
     assert_eq!(
         input["workstreamBriefs"],
         json!([

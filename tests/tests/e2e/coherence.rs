@@ -52,15 +52,20 @@ async fn issue_of_two_agents_reaches_the_project_stream() {
         let next = timeout(PATIENCE, watch.next()).await.unwrap_or_else(|_| panic!("only {seen:?}"));
         if let ProjectWatchEvent::Message(message) = next.unwrap()
             && let ProjectMessageBody::Event(event) = &message.body
-            && let AgentEventContent::Coherence { issue_id, .. } = &event.envelope.event.content
+            && let AgentEventContent::Coherence { .. } = event.envelope.event.content
         {
-            seen.push(issue_id.to_string());
+            seen.push(serde_json::to_value(&event.envelope.event.content).unwrap());
         }
     }
-    seen.sort();
-    let mut ids: Vec<_> = issues.iter().map(|issue| issue["id"].as_str().unwrap().to_owned()).collect();
-    ids.sort();
-    assert_eq!(seen, ids);
+    for issue in &issues {
+        let fields =
+            ["title", "description", "category", "severity", "affectedWorkstreams", "affectedArtifactIds"];
+        let mut expected = json!({ "type": "coherence", "issueId": issue["id"] });
+        for field in fields {
+            expected[field] = issue[field].clone();
+        }
+        assert!(seen.contains(&expected), "{expected} is not among {seen:?}");
+    }
 
     let flagged: Value = serde_json::from_str(&flagged).unwrap();
     let confirm = format!("/api/coherence/{}/confirm", flagged["issueId"].as_str().unwrap());

@@ -204,7 +204,13 @@ fn both_sides_of_a_pair_have_the_same_issue() {
 #[test]
 fn two_agents_that_write_one_artifact_conflict_within_the_window() {
     let after = |author, tick| Given { previous: Some((author, Tick::new(tick))), ..written() };
-    assert_eq!(checks(&after(agent(2), 150).beside(&[])), [StructuralCheck::ConcurrentVersions]);
+    let found = after(agent(2), 150).beside(&[]);
+    assert_eq!(checks(&found), [StructuralCheck::ConcurrentVersions]);
+    let finding = &found[0].finding;
+    assert_eq!((finding.category, finding.severity), (CoherenceCategory::Contradiction, Severity::High));
+    assert_eq!(finding.affected_artifact_ids, [artifact(1)]);
+    assert_eq!(finding.affected_agent_ids, [agent_id(2), agent_id(1)]);
+    assert_eq!(finding.affected_workstreams, [workstream("api")]);
     assert_eq!(after(agent(2), 99).beside(&[]), []);
     assert_eq!(after(agent(1), 150).beside(&[]), [], "the same agent");
     assert_eq!(after(person(), 150).beside(&[]), [], "a person");
@@ -217,6 +223,8 @@ fn same_content_in_two_workstreams_is_a_duplicate() {
     let finding = &found[0].finding;
     assert_eq!((finding.category, finding.severity), (CoherenceCategory::Duplication, Severity::Low));
     assert_eq!(finding.affected_artifact_ids, [artifact(1), artifact(2)], "the oldest one");
+    assert_eq!(finding.affected_agent_ids, [agent_id(1), agent_id(2)]);
+    assert_eq!(finding.affected_workstreams, [workstream("api"), workstream("web")]);
     assert_eq!(written().with_copies(&[trace(2, "api", 4)]), [], "the same workstream");
     let empty = Given { is_empty: true, ..written() };
     assert_eq!(empty.with_copies(&[trace(2, "web", 4)]), [], "an empty file");
@@ -236,6 +244,7 @@ fn sources_that_the_agent_may_not_read_violate_its_dependencies() {
         (CoherenceCategory::DependencyViolation, Severity::Medium)
     );
     assert_eq!(finding.affected_artifact_ids, [artifact(1), artifact(4), artifact(5)]);
+    assert_eq!(finding.affected_agent_ids, [agent_id(1)]);
     assert_eq!(finding.affected_workstreams, [workstream("api"), workstream("web")]);
     assert_eq!(given.from(&[(4, "web"), (5, "web")])[0].id, found[0].id, "the same sources");
     assert_ne!(given.from(&[(4, "web")])[0].id, found[0].id, "other sources");
@@ -259,8 +268,11 @@ fn different_recommendations_for_an_artifact_conflict() {
     let conflict = |others: &[Recommendation]| decision_conflict(project(), artifact(9), &own, others);
     let found = conflict(&[recommends(1, "SQLite"), recommends(2, "Redis")]).unwrap();
     assert_eq!(checks(std::slice::from_ref(&found)), [StructuralCheck::DecisionConflict]);
-    assert_eq!(found.finding.severity, Severity::High);
-    assert_eq!(found.finding.affected_artifact_ids, [artifact(9)]);
+    let finding = &found.finding;
+    assert_eq!((finding.category, finding.severity), (CoherenceCategory::Contradiction, Severity::High));
+    assert_eq!(finding.affected_artifact_ids, [artifact(9)]);
+    assert_eq!(finding.affected_agent_ids, [agent_id(1), agent_id(2)]);
+    assert_eq!(finding.affected_workstreams, [workstream("api")]);
     let reversed =
         decision_conflict(project(), artifact(9), &recommends(2, "Redis"), std::slice::from_ref(&own));
     assert_eq!(reversed.unwrap().id, found.id);
@@ -466,6 +478,11 @@ fn similar_texts_are_unconfirmed_issues_by_threshold() {
     assert_eq!(severities(thresholds(0.9, 0.5)), [(duplication, Severity::Medium)]);
     assert_eq!(severities(thresholds(1.1, 0.5)), [(duplication, Severity::Low)]);
     assert_eq!(severities(thresholds(1.2, 1.1)), []);
+    let pair = [compared(1, "api", true, TOTALS), compared(2, "docs", true, TOTALS)];
+    let finding = similar(&pair, thresholds(0.9, 0.5)).remove(0).finding;
+    assert_eq!(finding.affected_artifact_ids, [artifact(1), artifact(2)]);
+    assert_eq!(finding.affected_agent_ids, [agent_id(1), agent_id(2)]);
+    assert_eq!(finding.affected_workstreams, [workstream("api"), workstream("docs")]);
 }
 
 #[test]
