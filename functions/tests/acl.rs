@@ -278,7 +278,9 @@ fn table() -> Vec<(Value, Vec<F>)> {
             })],
         ),
         (
-            json!({ "type": "question_asked", "requestId": "call-1", "questions": [{ "question": "May it?" }] }),
+            // Agents set no due time: the control plane does.
+            json!({ "type": "question_asked", "requestId": "call-1", "questions": [{ "question": "May it?" }],
+                "dueByTick": 5 }),
             vec![F::QuestionAsked {
                 request: call(),
                 questions: vec![Question {

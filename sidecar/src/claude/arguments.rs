@@ -90,6 +90,7 @@ fn beginning_mode(config: &AgentSessionConfig, options: &AdapterOptions) -> Perm
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_domain::project_agent::SessionPolicy;
     use serde_json::json;
 
     use super::super::tests::config;
@@ -99,9 +100,15 @@ mod tests {
 
     #[allow(clippy::needless_pass_by_value)] // reads better at the call
     fn made(begun: bool, options: serde_json::Value) -> Vec<String> {
+        made_within(None, begun, &options)
+    }
+
+    /// The arguments with the limits of a brief.
+    fn made_within(limits: Option<SessionPolicy>, begun: bool, options: &serde_json::Value) -> Vec<String> {
         let mut config = config(json!({}));
         config.allowed_tools = vec!["Read".into(), "Bash(git *)".into()];
-        let options = AdapterOptions::read(&options).unwrap();
+        config.policies.session_policy = limits;
+        let options = AdapterOptions::read(options).unwrap();
         let conversation = Conversation {
             id: "c".into(),
             begun,
@@ -141,6 +148,17 @@ mod tests {
             ("--mcp-config", r#"{"mcpServers":{"pilothouse":{"command":"tools"}}}"#),
         ] {
             assert_eq!(value_of(&arguments, name), Some(value), "{name}");
+        }
+    }
+
+    #[test]
+    fn lower_turn_limit_of_the_options_and_the_brief_applies() {
+        let seven = json!({ "maxTurns": 7 });
+        for (options, of_brief, expected) in [(&json!({}), 3, "3"), (&seven, 3, "3"), (&seven, 9, "7")] {
+            let limits = json!({ "historyPolicy": "full", "maxTurns": of_brief });
+            let limits = serde_json::from_value(limits).unwrap();
+            let arguments = made_within(Some(limits), false, options);
+            assert_eq!(value_of(&arguments, "--max-turns"), Some(expected), "{options}, {of_brief}");
         }
     }
 }

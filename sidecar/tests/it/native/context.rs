@@ -61,6 +61,19 @@ async fn context_budget_of_the_brief_fills_the_window() {
 }
 
 #[tokio::test]
+async fn turn_limit_of_the_brief_ends_the_turn() {
+    let steps = [bash("true"), bash("true"), Step::text("three")];
+    let agent = Agent::idle(pilothouse_model_server::Script::of(steps)).await;
+    agent.begin(|begin| {
+        begin.config.policies.session_policy =
+            Some(limits(json!({ "historyPolicy": "full", "maxTurns": 2 })));
+    });
+    let at = agent.gateway.sees("turn_completed").await;
+    assert_eq!(agent.gateway.delivered()[at].body["outcome"], "max_iterations");
+    assert_eq!(agent.requests().len(), 2);
+}
+
+#[tokio::test]
 async fn model_receives_the_latest_turns_only() {
     let steps = ["one", "two", "three"].map(Step::text);
     let agent = Agent::idle(pilothouse_model_server::Script::of(steps)).await;

@@ -158,13 +158,22 @@ async fn allowed_tool_needs_no_owner_outside_a_project() {
 #[tokio::test]
 async fn control_plane_authorizes_a_call_in_a_project() {
     for (verdict, resolution) in [(Verdict::Allow, "approve"), (Verdict::Deny("Not on Fridays."), "reject")] {
+        let mut risky = approval();
+        risky["emit"]["severity"] = json!("high");
+        risky["emit"]["blastRadius"] = json!("large");
         let stage =
-            Stage::governed([verdict], json!({ "turn": [approval(), { "hear": true }, completed()] })).await;
+            Stage::governed([verdict], json!({ "turn": [risky, { "hear": true }, completed()] })).await;
         let heard = stage.event("assistant_message text").await["content"]["text"].to_string();
         assert!(heard.contains(resolution), "{heard}");
         let asked = stage.gateway.authorizations().remove(0);
         assert_eq!([&asked["toolCallId"], &asked["tool"]], [&json!("c1"), &json!("shell")]);
         assert_eq!(asked["arguments"], json!({ "command": "touch x" }));
+        let reported = &asked["reported"];
+        assert_eq!(
+            [&reported["severity"], &reported["blastRadius"]],
+            [&json!("high"), &json!("large")],
+            "the risk that the agent reports: {asked}"
+        );
     }
     let risk = json!({ "severity": "high", "blastRadius": "large", "confidence": 0.25 });
     let mut risky = approval();
@@ -188,13 +197,14 @@ async fn owner_chooses_an_option_with_a_reason() {
         "severity": "high", "blastRadius": "small", "affectedArtifactIds": ["x"], "requiresRationale": true,
     });
     let mut decision = json!({ "type": "decision", "subtype": "option", "decisionId": "d1", "title": "Which?",
-        "summary": "s" });
+        "summary": "s", "dueByTick": 5 });
     decision.as_object_mut().unwrap().extend(proposal.as_object().unwrap().clone());
     let stage =
         Stage::playing(json!({ "turn": [{ "emit": decision }, { "hear": true }, completed()] })).await;
     let asked = stage.event("question_asked").await;
     assert_eq!((&asked["requestId"], &asked["proposal"]), (&json!("d1"), &proposal));
     assert_eq!(asked["questions"][0]["question"], "Which?\ns");
+    assert!(!asked.to_string().contains("dueByTick"), "agents set no due time: {asked}");
     let answers = vec![Answer { question: "Which?\ns".into(), answer: "Blue: calmer".into() }];
     let request_id = "d1".parse().unwrap();
     let id = stage.gateway.send(Command::Answer { request_id, answers, modified_input: None });
