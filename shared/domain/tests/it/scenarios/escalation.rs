@@ -30,6 +30,8 @@ struct Case {
     arguments: Value,
     approvals: Vec<StandingApproval>,
     minimum: Option<Rate>,
+    /// The kind of action for which a person granted autonomy.
+    autonomous: Option<K>,
     listing: Listing,
 }
 
@@ -49,6 +51,7 @@ fn given(mode: M, trust: i16, effects: &[Effect]) -> Case {
         arguments: json!({ "command": "terraform apply -auto-approve" }),
         approvals: Vec::new(),
         minimum: None,
+        autonomous: None,
         listing: Listing::Allowed,
     }
 }
@@ -61,6 +64,16 @@ impl Case {
     fn brief(mut self, json: &Value) -> Self {
         self.protocol = EscalationProtocol::parse(json).unwrap();
         self
+    }
+
+    /// The trust profile, as it is stored.
+    fn profile(&self) -> TrustProfile {
+        let profile = TrustProfile::new(&TrustCalibrationProfile::default(), Tick::ZERO);
+        let mut stored = serde_json::to_value(profile).unwrap();
+        if let Some(kind) = self.autonomous {
+            stored["autonomy"][kind.to_string()] = json!({ "status": "granted", "since": now() });
+        }
+        serde_json::from_value(stored).unwrap()
     }
 
     fn verdict(&self) -> Verdict {
@@ -83,7 +96,7 @@ impl Case {
             guardrails: &self.guardrails,
             approvals: &self.approvals,
         };
-        let profile = TrustProfile::new(&TrustCalibrationProfile::default(), Tick::ZERO);
+        let profile = self.profile();
         let score = Points::whole(self.trust);
         evaluate(
             &policy,
@@ -177,6 +190,59 @@ fn rules_apply_in_their_order() {
     }] });
     let verdict = given(M::Ecosystem, 90, &update).brief(&when).verdict();
     assert_eq!(verdict.rule, R::EscalateWhen { description: "Only veterans".to_owned() });
+}
+
+/// A call to which every rule applies. Without the first one, the next one decides.
+#[test]
+fn first_rule_that_applies_decides() {
+    let update = effect(K::Update, S::Low, B::Small);
+    let entry = "Bash".to_owned();
+    let always = json!({ "field": "trustScore", "op": "gte", "value": 0 });
+    let mut protocol = json!({
+        "alwaysEscalate": ["Bash"],
+        "escalateWhen": [{ "predicate": always, "description": "Always" }],
+        "neverEscalate": ["update"],
+    });
+    let decision_id = DecisionId::new(Uuid::from_u128(2));
+    let mut case = given(M::Adaptive, 90, &[update]).brief(&protocol);
+    case.listing = Listing::NotAllowed("You may not.".to_owned());
+    case.guardrails = ["ask", "block"].map(|it| guardrail(it, it, &json!({ "tool": "Bash" }))).into();
+    case.approvals = vec![StandingApproval {
+        decision_id,
+        session_id: session(),
+        tool: entry.clone(),
+        effects: Effects::one(update),
+        mode_revision: ModeRevision::default(),
+    }];
+    case.minimum = Some(Rate::percent(50));
+    case.autonomous = Some(K::Update);
+    let then = |case: &Case, verdict: V, rule: R| {
+        let decided = case.verdict();
+        assert_eq!((decided.verdict, decided.rule), (verdict, rule));
+    };
+    then(&case, V::Deny, R::NotAllowed { tool: entry.clone() });
+    case.listing = Listing::Unknown;
+    then(&case, V::Deny, R::Guardrail { name: "block".to_owned() });
+    case.guardrails.pop();
+    then(&case, V::Ask, R::NotAllowed { tool: entry.clone() });
+    case.listing = Listing::Allowed;
+    then(&case, V::Ask, R::Guardrail { name: "ask".to_owned() });
+    case.guardrails.clear();
+    then(&case, V::Ask, R::AlwaysEscalate { entry });
+    protocol["alwaysEscalate"] = json!([]);
+    case = case.brief(&protocol);
+    then(&case, V::Allow, R::AlwaysApprove { decision_id });
+    case.approvals.clear();
+    then(&case, V::Ask, R::EscalateWhen { description: "Always".to_owned() });
+    protocol["escalateWhen"] = json!([]);
+    case = case.brief(&protocol);
+    then(&case, V::Ask, R::ApprovalRate { action_kind: K::Update, lower_bound: Rate::ZERO });
+    case.minimum = None;
+    then(&case, V::Allow, R::NeverEscalate { entry: "update".to_owned() });
+    case = case.brief(&json!({}));
+    then(&case, V::Allow, R::Autonomy { action_kind: K::Update });
+    case.autonomous = None;
+    then(&case, V::Allow, R::ModeDefault { mode: M::Adaptive });
 }
 
 #[test]
