@@ -7,7 +7,7 @@ use pilothouse_api::project_stream::{
 };
 use pilothouse_app::project_stream::{ProjectSource, ProjectStream};
 use pilothouse_app::texts;
-use pilothouse_domain::decision::{BrakeAction, DecisionStatus};
+use pilothouse_domain::decision::{BrakeAction, DecisionKind, DecisionStatus};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::routing::{AgentEventType, Workspace};
 use pilothouse_domain::session::AgentFact;
@@ -290,13 +290,15 @@ async fn decisions_and_trust_are_sent_with_their_outcome() {
     let opened = client.read().await;
     let decision = opened.iter().find_map(|message| match &message.body {
         Body::Event(event) => match &event.envelope.event.content {
-            AgentEventContent::Decision { decision_id, .. } => Some((*decision_id, event.workspace)),
+            AgentEventContent::Decision { subtype, decision_id, .. } => {
+                Some((*decision_id, *subtype, event.workspace))
+            }
             _ => None,
         },
         _ => None,
     });
-    let (id, workspace) = decision.unwrap();
-    assert_eq!(workspace, Some(Workspace::Queue));
+    let (id, subtype, workspace) = decision.unwrap();
+    assert_eq!((subtype, workspace), (DecisionKind::ToolApproval, Some(Workspace::Queue)));
     let path = format!("/api/decisions/{id}/resolve");
     let (status, body) = fixture.send("POST", &path, json!({ "resolutionType": "approve" })).await;
     assert_eq!(status, 202, "{body}");

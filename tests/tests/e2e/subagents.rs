@@ -40,6 +40,7 @@ async fn subagents_are_listed_with_their_data_and_usage() {
         assert_eq!(listed["totalCostUsd"], "0.1");
         assert_eq!(listed["contextWindow"]["totalTokens"], 50);
     }
+    assert_eq!(session.get("/metrics").await.expect(200).body["subAgentMetrics"], json!(all));
     let view = session.view().await;
     assert_eq!(view["metrics"]["totalCostUsd"], "1.2", "their spend is part of the session's");
     assert_eq!(view["metrics"]["contextWindow"]["totalTokens"], 10, "their context windows are separate");

@@ -367,14 +367,26 @@ mod tests {
         let event = json!({ "type": "ToolCallStartedEvent", "toolCallId": "c", "toolName": "Bash", "subAgentId": null });
         let event: SessionEvent = serde_json::from_value(event).unwrap();
         let at = Timestamp::from_millis(0);
-        let Some(C::ToolCall { input, phase, .. }) = of_event(&event, Some(&raw), at) else { panic!() };
-        assert_eq!((input.unwrap()["command"].as_str(), phase), (Some("ls"), ToolCallPhase::Requested));
+        let content = serde_json::to_value(of_event(&event, Some(&raw), at).unwrap()).unwrap();
+        assert_eq!(
+            content,
+            json!({
+                "type": "tool_call", "toolCallId": "c", "toolName": "Bash", "phase": "requested",
+                "input": { "command": "ls" },
+            })
+        );
         let raw = json!({ "type": "tool_result", "toolCallId": "c", "content": "a.txt", "isError": true });
         let raw: RawEvent = serde_json::from_value(raw).unwrap();
         let event = json!({ "type": "ToolCallCompletedEvent", "toolCallId": "c", "toolName": "Bash", "status": "Error", "subAgentId": null });
         let event: SessionEvent = serde_json::from_value(event).unwrap();
-        let Some(C::ToolCall { output, phase, .. }) = of_event(&event, Some(&raw), at) else { panic!() };
-        assert_eq!((output.as_deref(), phase), (Some("a.txt"), ToolCallPhase::Failed));
+        let content = serde_json::to_value(of_event(&event, Some(&raw), at).unwrap()).unwrap();
+        assert_eq!(
+            content,
+            json!({
+                "type": "tool_call", "toolCallId": "c", "toolName": "Bash", "phase": "failed",
+                "output": "a.txt",
+            })
+        );
     }
 
     #[test]
@@ -409,6 +421,23 @@ mod tests {
         assert_eq!(
             content_of(json!({ "type": "SessionPausedEvent" })),
             json!({ "type": "lifecycle", "action": "paused", "reason": "Paused" })
+        );
+        assert_eq!(
+            content_of(json!({ "type": "SessionTaskListUpdatedEvent", "taskCount": 3, "completedCount": 1 })),
+            json!({
+                "type": "progress", "operationId": "tasks", "description": "1 of 3 tasks are done",
+                "progressPct": 33,
+            })
+        );
+        let log: RawEvent =
+            serde_json::from_value(json!({ "type": "log_chunk", "stream": "agent", "content": "x" }))
+                .unwrap();
+        assert_eq!(
+            serde_json::to_value(of_raw(&log, &of()).unwrap()).unwrap(),
+            json!({
+                "type": "raw_provider", "eventType": "log_chunk",
+                "payload": { "stream": "agent", "content": "x" },
+            })
         );
         let message = "The disk of the worker is full; the agent waits until there is space";
         assert_eq!(

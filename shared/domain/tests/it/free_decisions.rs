@@ -241,6 +241,14 @@ fn automatic_recovery_needs_trust_waits_longer_and_stops() {
     assert_eq!([1, 2, 3, 4].map(|crash| wait(crash, 70)), [Some(1000), Some(2000), Some(4000), None]);
     assert_eq!(wait(1, 69), None);
     let never = CrashRecoveryPolicy::default();
+    let conditions =
+        AutoRestartConditions { min_trust_score: 70, max_consecutive_crashes: 3, cooldown_ms: 30_000 };
+    let stated = CrashRecoveryPolicy {
+        auto_restart: false,
+        auto_restart_conditions: conditions,
+        prefer_resume_over_restart: true,
+    };
+    assert_eq!(never, stated, "the defaults");
     assert_eq!(never.automatic(1, Points::whole(100), now), None, "a person decides by default");
 }
 

@@ -49,7 +49,9 @@ fn every_question_of_a_request_needs_its_answer() {
                 c.resolve(OwnerDecision::Answer { request: call("q1"), answers: Vec::new() }, ctx)
             })
         })
-        .when(|s| s.answer("q1"));
+        .when(|s| s.answer("q1"))
+        .then_event("InputReceived")
+        .then_status(S::Running);
 }
 
 fn asks_permission(id: &str) -> AgentFact {
@@ -125,6 +127,8 @@ fn plans_count_their_revisions() {
         .told(shows("p2"))
         .then(plan, &(2, PlanStatus::PendingApproval))
         .when(|s| s.approve_plan("p2"))
+        .then_event("PlanApproved")
+        .then_status(S::Running)
         .then(plan, &(2, PlanStatus::Approved))
         .told(AgentFact::PlanModeEntered)
         .told(shows("p3"))

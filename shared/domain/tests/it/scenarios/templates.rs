@@ -164,6 +164,14 @@ fn template_round_trips_through_storage() {
 }
 
 #[test]
+fn changed_content_is_an_update_of_the_template() {
+    let mut desk = Desk::new();
+    let renamed = TemplateContent { name: TemplateName::parse("Sorter").unwrap(), ..content() };
+    let events = desk.when(|it, ctx| it.update(renamed, ctx)).unwrap();
+    assert_eq!(events, updated(TemplateSection::Content));
+}
+
+#[test]
 fn no_op_update_is_no_change() {
     let mut desk = Desk::scheduled();
     let before = desk.template.clone();
