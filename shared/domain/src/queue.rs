@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::text::MessageContent;
-use crate::value::{MessagePriority, MessageSource, MessageStatus};
+use crate::value::{MessageImage, MessagePriority, MessageSource, MessageStatus};
 use crate::{Events, MessageId, SessionEvent, Timestamp, TurnId};
 
 /// A message to the agent (S0 8.4).
@@ -20,6 +20,9 @@ pub struct SessionMessage {
     pub message_id: MessageId,
     /// Text of the message.
     pub content: MessageContent,
+    /// Images of the message. An edit of the text does not change them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<MessageImage>,
     /// Whether the message is delivered within the running turn or after it.
     pub priority: MessagePriority,
     /// Delivery status.
@@ -84,20 +87,23 @@ pub struct SessionMessageQueue {
     injections: Vec<injections::QueuedInjection>,
 }
 
+/// Upper bound for a stored reference to an image, in bytes of JSON.
+const IMAGE_BYTES: usize = 200;
+
 /// In bytes of JSON, including escapes.
-fn stored_bytes(content: &MessageContent) -> usize {
+fn stored_bytes(content: &MessageContent, images: &[MessageImage]) -> usize {
     let escaped = |c: char| match c {
         '"' | '\\' | '\n' | '\r' | '\t' => 2,
         c if c < ' ' => 6,
         c => c.len_utf8(),
     };
-    content.as_str().chars().map(escaped).sum()
+    content.as_str().chars().map(escaped).sum::<usize>() + IMAGE_BYTES * images.len()
 }
 
 impl SessionMessageQueue {
     /// Most open messages.
     pub const MAX_MESSAGES: usize = 100;
-    /// Most text of open messages, in bytes of JSON; the aggregate is stored as a single item.
+    /// Most text of open messages, with references to their images, in bytes of JSON; the aggregate is stored as a single item.
     pub const MAX_BYTES: usize = 160 * 1024;
     const FULL: QueueError =
         QueueError::Full { max_messages: Self::MAX_MESSAGES, max_kib: Self::MAX_BYTES / 1024 };
@@ -138,12 +144,14 @@ impl SessionMessageQueue {
     /// the same message again changes nothing (decision 28).
     pub fn enqueue(&mut self, message: SessionMessage) -> Result<Events, QueueError> {
         if let Some(known) = self.messages.iter().find(|m| m.message_id == message.message_id) {
-            let same = known.content == message.content && known.expected_turn_id == message.expected_turn_id;
+            let same = known.content == message.content
+                && known.expected_turn_id == message.expected_turn_id
+                && MessageImage::are_same(&known.images, &message.images);
             return if same { Ok(Vec::new()) } else { Err(QueueError::IdempotencyMismatch) };
         }
-        let bytes: usize = self.messages.iter().map(|m| stored_bytes(&m.content)).sum();
+        let bytes: usize = self.messages.iter().map(|m| stored_bytes(&m.content, &m.images)).sum();
         if self.messages.len() >= Self::MAX_MESSAGES
-            || bytes + stored_bytes(&message.content) > Self::MAX_BYTES
+            || bytes + stored_bytes(&message.content, &message.images) > Self::MAX_BYTES
         {
             return Err(Self::FULL);
         }
@@ -157,6 +165,7 @@ impl SessionMessageQueue {
             priority: message.priority,
             source: message.source,
             content: message.content.clone(),
+            images: message.images.clone(),
         }];
         if message.source == MessageSource::User {
             events.extend(self.release_hold());
@@ -167,10 +176,10 @@ impl SessionMessageQueue {
     }
 
     pub fn edit(&mut self, id: MessageId, content: MessageContent) -> Result<Events, QueueError> {
-        self.pending_mut(id)?;
+        let images = self.pending_mut(id)?.images.clone();
         let others = self.messages.iter().filter(|m| m.message_id != id);
-        if others.map(|m| stored_bytes(&m.content)).sum::<usize>() + stored_bytes(&content) > Self::MAX_BYTES
-        {
+        let bytes: usize = others.map(|m| stored_bytes(&m.content, &m.images)).sum();
+        if bytes + stored_bytes(&content, &images) > Self::MAX_BYTES {
             return Err(Self::FULL);
         }
         self.get_mut(id)?.content = content.clone();
@@ -327,6 +336,7 @@ impl SessionMessageQueue {
             message_id: id,
             source: message.source,
             content: message.content.clone(),
+            images: message.images.clone(),
             delivered_at: now,
         };
         Some((message, vec![event]))

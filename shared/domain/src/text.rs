@@ -114,6 +114,8 @@ texts! {
     AdapterName: 1..=50, slug;
     /// Text of a message to the agent (S0 8.4).
     MessageContent: 1..=4000, verbatim;
+    /// Label of a turn, trimmed (S1 9).
+    LabelText: 1..=100, trimmed;
     /// Answer to a question of the agent.
     AnswerText: 1..=4000, verbatim;
     /// Reason or feedback of a person: why an output or plan was rejected, or what a retry should do.

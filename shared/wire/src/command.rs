@@ -3,7 +3,7 @@
 use pilothouse_domain::project_agent::{DelegationPolicy, SessionPolicy};
 use pilothouse_domain::session::AgentOptions;
 use pilothouse_domain::value::{
-    Adjustment, Answer, HandoffDocument, McpToolDefinition, MessagePriority, MessageSource,
+    Adjustment, Answer, HandoffDocument, McpToolDefinition, MessageImage, MessagePriority, MessageSource,
     SkillSubAgentDefinition, ThinkingLevel, ValidationCriterion,
 };
 use pilothouse_domain::{AgentSessionId, CommandId, MessageId, ToolCallId, TurnId};
@@ -36,6 +36,9 @@ pub enum Command {
         message_id: MessageId,
         /// Text of the message.
         content: String,
+        /// Images of the message. The sidecar requests their bytes when it passes the message to the agent.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<MessageImage>,
         /// Whether to deliver the message within the running turn or after it.
         priority: MessagePriority,
         /// Sender of the message.
@@ -130,6 +133,9 @@ pub struct Begin {
     /// Prompt of the first turn. If absent, the agent waits for a message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
+    /// Images of the prompt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<MessageImage>,
     /// Total in US dollars that this run may spend over its life, as a decimal string; absent if there is no cap (decision 32).
     /// [`Adjustment::SetAllowance`] changes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

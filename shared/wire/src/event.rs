@@ -4,8 +4,8 @@
 //! snapshots, subagents, log chunks, heartbeats, refusals, and the two steps of an acknowledgement (decision 11).
 
 use pilothouse_domain::value::{
-    Capabilities, CriterionResult, DeliverableState, OptionProposal, Question, SessionOutcome, SessionOutput,
-    SessionTaskStatus, ThinkingLevel, TokenUsage,
+    AgentConversations, Capabilities, CriterionResult, DeliverableState, OptionProposal, Question,
+    SessionOutcome, SessionOutput, SessionTaskStatus, ThinkingLevel, TokenUsage,
 };
 use pilothouse_domain::{CommandId, MessageId, SubAgentId, Timestamp, ToolCallId, TurnId, VerdictId};
 use schemars::JsonSchema;
@@ -151,6 +151,9 @@ pub enum RawEvent {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         available_models: Vec<String>,
     },
+    /// All branches of the agent's conversations and all labels (S1 5, 9). Sent after each change, once there is more than one branch or
+    /// a label.
+    Conversations(AgentConversations),
     /// The agent waits for the owner outside of a question tool: for permission to use a tool, or for input to a server. Answered
     /// by `answer`; ends with the call's `tool_result` or with its turn (decision 26).
     QuestionAsked {
@@ -278,6 +281,7 @@ impl RawEvent {
             Self::TurnStarted { .. } => "turn_started",
             Self::TurnCompleted { .. } => "turn_completed",
             Self::AgentSettings { .. } => "agent_settings",
+            Self::Conversations(_) => "conversations",
             Self::QuestionAsked { .. } => "question_asked",
             Self::BudgetExceeded { .. } => "budget_exceeded",
             Self::QuotaExceeded { .. } => "quota_exceeded",

@@ -8,6 +8,7 @@
 //! | `POST /internal/gateway/commands/receive` | [`ReceiveCommands`] | 200 [`ReceivedCommands`] |
 //! | `POST /internal/gateway/commands/delete` | [`DeleteCommands`] | 204 |
 //! | `PUT /internal/gateway/blobs/{sha256}` | the bytes | 204 |
+//! | `GET /internal/gateway/images/{sha256}` | | 200 the bytes of an image of the session, or 303 to them |
 //! | `POST /internal/gateway/drafts` | [`SendDraft`] | 200 [`DraftResult`] |
 //! | `POST /internal/gateway/credentials` | | 200 [`RunCredentials`]: direct access to SQS and S3, in the cloud |
 //! | `POST /api/agent/sessions/{id}/authorize` | a tool call, with at most [`MAX_JUDGED_ARGUMENTS`] | 200 the verdict (decision 75) |

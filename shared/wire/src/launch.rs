@@ -237,6 +237,13 @@ pub enum BrokerAccess {
 }
 
 impl BrokerAccess {
+    /// Base URL of the control plane.
+    pub fn url(&self) -> &str {
+        match self {
+            Self::Gateway { url, .. } | Self::Sqs { url, .. } => url,
+        }
+    }
+
     /// The token that authenticates the run to the control plane. Agents do not have it.
     pub const fn token(&self) -> &GatewayToken {
         match self {

@@ -6,13 +6,14 @@ use crate::queue::{QueueError, SessionMessage};
 use crate::session::AgentSessionStatus as S;
 use crate::session::{AgentSession, InFlight, InFlightStep, Operation, SessionError, judge_input};
 use crate::text::{MessageContent, cut};
-use crate::value::{MessagePriority, MessageSource, MessageStatus};
+use crate::value::{MessageImage, MessagePriority, MessageSource, MessageStatus};
 use crate::{CommandRef, DomainContext, Events, MessageId, SessionEvent, Timestamp, TurnId};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewMessage {
     pub message_id: MessageId,
     pub content: MessageContent,
+    pub images: Vec<MessageImage>,
     pub priority: MessagePriority,
     pub source: MessageSource,
     /// The turn that the message is meant for; it is rejected if that turn is over.
@@ -24,6 +25,7 @@ impl NewMessage {
         SessionMessage {
             message_id: self.message_id,
             content: self.content,
+            images: self.images,
             priority: self.priority,
             status: MessageStatus::Pending,
             source: self.source,
@@ -129,6 +131,7 @@ impl Conversation {
         let new = NewMessage {
             message_id,
             content,
+            images: Vec::new(),
             priority: MessagePriority::Immediate,
             source,
             expected_turn_id,

@@ -211,6 +211,7 @@ impl Conversation {
                 session.ask(request, questions, (approval, proposal), timeout.as_deref(), ctx)?
             }
             AgentFact::SettingsTold(settings) => session.record_settings(settings),
+            AgentFact::ConversationsTold(conversations) => session.record_conversations(conversations),
             AgentFact::BudgetExceeded { needed, left } => session.exceed_budget(needed, left),
             AgentFact::QuotaExceeded { message, reset_at } => {
                 session.exceed_quota(message.as_deref(), reset_at, ctx)

@@ -18,6 +18,7 @@ impl Conversation {
         let (replaced, events) = self.queue.inject(SessionMessage {
             message_id: id,
             content,
+            images: Vec::new(),
             priority: MessagePriority::Immediate,
             status: MessageStatus::Pending,
             source: MessageSource::ContextInjection,

@@ -74,6 +74,7 @@ impl SessionMessageQueue {
             priority: message.priority,
             source: message.source,
             content: message.content.clone(),
+            images: Vec::new(),
         });
         self.injections.push(QueuedInjection { message, attached_to: None });
         (replaced, events)

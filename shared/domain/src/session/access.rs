@@ -6,8 +6,8 @@ use super::{
 };
 use crate::text::{ModelId, Objective, SessionName, WorkingDirectory};
 use crate::value::{
-    AllowedModels, AutoContinueConfig, Capabilities, ExecutionMode, ProjectMembership, SessionBudget,
-    SessionMetrics, SessionOutcome, SessionPlan, SessionTaskList,
+    AgentConversations, AllowedModels, AutoContinueConfig, Capabilities, ExecutionMode, MessageImage,
+    ProjectMembership, SessionBudget, SessionMetrics, SessionOutcome, SessionPlan, SessionTaskList,
 };
 use crate::{AgentSessionId, AgentSkillId, AgentTemplateId, SessionChainId, Timestamp, Usd, UserId};
 
@@ -38,6 +38,11 @@ impl AgentSession {
 
     pub const fn objective(&self) -> &Objective {
         &self.definition.objective
+    }
+
+    /// Images of the objective.
+    pub fn images(&self) -> &[MessageImage] {
+        &self.definition.images
     }
 
     pub const fn model_id(&self) -> &ModelId {
@@ -94,6 +99,11 @@ impl AgentSession {
 
     pub const fn task_list(&self) -> Option<&SessionTaskList> {
         self.progress.tasks()
+    }
+
+    /// The conversations that the agent reported; `None` while it has a single branch without labels.
+    pub const fn conversations(&self) -> Option<&AgentConversations> {
+        self.progress.conversations()
     }
 
     pub const fn plan(&self) -> Option<&SessionPlan> {

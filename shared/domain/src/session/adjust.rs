@@ -1,4 +1,5 @@
-//! Adjustments while a session lives: model, thinking level, compaction and fork of its conversation (S1 5; decisions 10 to 12).
+//! Adjustments while a session lives: model, thinking level, compaction and fork of its conversation, other conversations (S1 5;
+//! decisions 10 to 12, 100).
 //!
 //! An adjustment is sent to the sidecar and takes effect when the sidecar acknowledges it. Without a sidecar, a choice of model or
 //! thinking level takes effect at once for the next run; other adjustments start a run. A late acknowledgement only notifies the
@@ -17,7 +18,10 @@ impl Adjustment {
                 Operation::RequestAdjustment
             }
             Self::Compact { .. } => Operation::RequestCompact,
-            Self::Fork { .. } => Operation::RequestFork,
+            Self::Fork { .. }
+            | Self::NewConversation {}
+            | Self::SwitchConversation { .. }
+            | Self::LabelTurn { .. } => Operation::RequestFork,
             Self::SetAllowance { .. } => Operation::ChangeBudget,
         }
     }
@@ -29,8 +33,22 @@ impl Adjustment {
             Self::SetThinkingLevel { .. } => "change its thinking level while it runs",
             Self::Compact { .. } => "summarise its conversation on request",
             Self::Fork { .. } => "rewind its conversation",
+            Self::NewConversation {} => "begin another conversation within the session",
+            Self::SwitchConversation { .. } => "switch between conversations",
+            Self::LabelTurn { .. } => "label its turns",
             Self::SetAllowance { .. } => "enforce an allowance",
         }
+    }
+
+    /// Whether only an agent can carry it out.
+    const fn needs_agent(&self) -> bool {
+        !matches!(
+            self,
+            Self::SetModel { .. }
+                | Self::CycleModel { .. }
+                | Self::SetThinkingLevel { .. }
+                | Self::SetAllowance { .. }
+        )
     }
 
     /// Whether the next run can start with it.
@@ -90,7 +108,10 @@ impl AgentSession {
                 self.ensure_not_held()?;
                 self.spending.ensure_budget()?;
             }
-            Adjustment::Fork { .. } => {
+            Adjustment::Fork { .. }
+            | Adjustment::NewConversation {}
+            | Adjustment::SwitchConversation { .. }
+            | Adjustment::LabelTurn { .. } => {
                 self.ensure_no_turn_starting()?;
                 if self.reload().is_some() {
                     return Err(SessionError::ReloadUnderWay);
@@ -122,8 +143,7 @@ impl AgentSession {
         self.touch_control();
         let command = self.run_state.command(ctx);
         let requested = SessionEvent::AdjustmentRequested { adjustment: adjustment.clone(), command };
-        let waits = matches!(adjustment, Adjustment::Compact { .. } | Adjustment::Fork { .. });
-        if command.is_none() && !waits {
+        if command.is_none() && !adjustment.needs_agent() {
             return vec![requested, self.make_adjustment(adjustment.clone())];
         }
         let pending = PendingCommand::new(command, ctx);
@@ -148,7 +168,12 @@ impl AgentSession {
                     self.definition.choose_model(&next);
                 }
             }
-            Adjustment::Compact { .. } | Adjustment::Fork { .. } | Adjustment::SetAllowance { .. } => {}
+            Adjustment::Compact { .. }
+            | Adjustment::Fork { .. }
+            | Adjustment::NewConversation {}
+            | Adjustment::SwitchConversation { .. }
+            | Adjustment::LabelTurn { .. }
+            | Adjustment::SetAllowance { .. } => {}
         }
         if !self.is_live() {
             let model = self.definition.model_id.as_str();

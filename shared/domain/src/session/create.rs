@@ -6,7 +6,7 @@ use super::{
     Requests, Review, RunState, SessionDefinition, SessionSettings, Spending, State,
 };
 use crate::text::{AdapterName, ModelId, Objective, SessionName, WorkingDirectory};
-use crate::value::{AutoContinueConfig, ExecutionMode, ProjectMembership, SessionBudget};
+use crate::value::{AutoContinueConfig, ExecutionMode, MessageImage, ProjectMembership, SessionBudget};
 use crate::{AgentSessionId, AgentTemplateId, DomainContext, Events, SessionEvent, UserId};
 
 /// Input for creating a session (S0 8.7 `StartAgentSessionCommand`).
@@ -81,6 +81,11 @@ impl AgentSession {
     /// Sets the execution mode of a new session, if it is not `Standalone`.
     pub const fn set_execution_mode(&mut self, mode: ExecutionMode) {
         self.definition.execution_mode = mode;
+    }
+
+    /// Attaches images to the objective of a new session.
+    pub fn attach_images(&mut self, images: Vec<MessageImage>) {
+        self.definition.images = images;
     }
 
     /// Lets another adapter drive a new session. Options are meant for one adapter.

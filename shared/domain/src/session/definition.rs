@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{SessionError, SessionSettings};
 use crate::text::{ModelId, Objective, SessionName, WorkingDirectory};
-use crate::value::{AgentSettings, ExecutionMode, ProjectMembership, ThinkingLevel};
+use crate::value::{AgentSettings, ExecutionMode, MessageImage, ProjectMembership, ThinkingLevel};
 use crate::{AgentSkillId, AgentTemplateId};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,6 +15,9 @@ pub(super) struct SessionDefinition {
     pub(super) name: SessionName,
     pub(super) working_directory: WorkingDirectory,
     pub(super) objective: Objective,
+    /// Images of the objective.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) images: Vec<MessageImage>,
     pub(super) model_id: ModelId,
     /// In order, without duplicates, and at most [`Self::MAX_SKILLS`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -46,6 +49,7 @@ impl SessionDefinition {
             name,
             working_directory,
             objective,
+            images: Vec::new(),
             model_id,
             enabled_skill_ids: Vec::new(),
             execution_mode: ExecutionMode::Standalone,
@@ -55,9 +59,10 @@ impl SessionDefinition {
         }
     }
 
-    /// The definition of a session that continues the work: the same, but with the objective of the chain.
+    /// The definition of a session that continues the work: the same, but with the objective of the chain. Its handoff document
+    /// takes the place of the images.
     pub(super) fn continued(&self, objective: Objective) -> Self {
-        Self { objective, consolidates: None, ..self.clone() }
+        Self { objective, images: Vec::new(), consolidates: None, ..self.clone() }
     }
 
     pub(super) fn enabled_skill_ids(&self) -> &[AgentSkillId] {

@@ -98,7 +98,7 @@ fn hint(operation: Operation, status: AgentSessionStatus) -> &'static str {
             "; skills change while it is Idle or Interrupted"
         }
         (Operation::RequestFork, _) => {
-            "; a conversation can be rewound while the session is Idle or Interrupted"
+            "; a conversation can be rewound, left or labelled while the session is Idle or Interrupted"
         }
         (Operation::RequestCompact, _) => {
             "; a conversation can be summarised while the session is Running, Idle or Interrupted"

@@ -18,8 +18,8 @@ use crate::output_schema::OutputViolation;
 use crate::skill::MemoryPillCategory;
 use crate::text::{Feedback, MessageContent};
 use crate::value::{
-    Adjustment, Answer, AutoContinueEnd, CommitSha, ExecutionMode, FailureReason, MessagePriority,
-    MessageSource, Question, SessionOutcome, ThinkingLevel, ToolCallStatus,
+    Adjustment, Answer, AutoContinueEnd, CommitSha, ExecutionMode, FailureReason, MessageImage,
+    MessagePriority, MessageSource, Question, SessionOutcome, ThinkingLevel, ToolCallStatus,
 };
 use crate::{
     AgentLearningId, AgentSessionId, AgentSkillId, AgentTaskId, BrakeId, ClassificationRuleId,
@@ -347,6 +347,8 @@ aggregate_events! {
             priority: MessagePriority,
             source: MessageSource,
             content: MessageContent,
+            #[serde(default, skip_serializing_if = "Vec::is_empty")]
+            images: Vec<MessageImage>,
         },
         /// A pending message was edited.
         MessageEdited = "MessageEditedEvent" { message_id: MessageId, content: MessageContent },
@@ -359,6 +361,8 @@ aggregate_events! {
             message_id: MessageId,
             source: MessageSource,
             content: MessageContent,
+            #[serde(default, skip_serializing_if = "Vec::is_empty")]
+            images: Vec<MessageImage>,
             delivered_at: Timestamp,
         },
         /// It is unknown whether the agent received a message (decision 30).

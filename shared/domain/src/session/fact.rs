@@ -7,8 +7,9 @@ use crate::decision::TimeoutTerms;
 use crate::session::LifecycleCommand;
 use crate::text::PlanContent;
 use crate::value::{
-    AgentSettings, Capabilities, ContextWindowSnapshot, CriterionResult, DeliverableCounts, HandoffDocument,
-    OptionProposal, Question, SessionOutcome, SessionOutput, SessionTask, TokenUsage, ToolApproval,
+    AgentConversations, AgentSettings, Capabilities, ContextWindowSnapshot, CriterionResult,
+    DeliverableCounts, HandoffDocument, OptionProposal, Question, SessionOutcome, SessionOutput, SessionTask,
+    TokenUsage, ToolApproval,
 };
 use crate::{CommandId, MessageId, MeterId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd};
 
@@ -52,6 +53,8 @@ pub enum AgentFact {
     },
     /// The agent's model and thinking level (S1 5).
     SettingsTold(AgentSettings),
+    /// The branches of the agent's conversations, and the labels of its turns (S1 5, 9).
+    ConversationsTold(AgentConversations),
     /// The agent waits before a model call that could exceed the remaining budget (decision 32).
     BudgetExceeded {
         /// Highest possible cost of the call, if known.
@@ -161,6 +164,7 @@ impl AgentFact {
             Self::SessionEnded { .. } => "The end of the agent's conversation",
             Self::QuestionAsked { .. } => "A question",
             Self::SettingsTold(_) => "The agent's settings",
+            Self::ConversationsTold(_) => "The agent's conversations",
             Self::BudgetExceeded { .. } => "A call beyond the budget",
             Self::QuotaExceeded { .. } => "The end of the quota",
             Self::ModelUnavailable { .. } => "An unavailable model",

@@ -155,6 +155,7 @@ impl AgentSession {
         };
         let (mut session, events) = Self::create(new, ctx);
         session.definition = self.definition.continued(self.definition.objective.clone());
+        session.definition.images.clone_from(&self.definition.images);
         self.chain.restart(id);
         self.touch_control();
         Ok((session, events))

@@ -1,10 +1,10 @@
-//! Progress that the agent reports: its task list (S0 8.4) and its deliverables (S4).
+//! Progress that the agent reports: its task list (S0 8.4), its deliverables (S4) and its conversations (S1 5).
 
 use serde::{Deserialize, Serialize};
 
 use super::AgentSession;
 use crate::text::cut;
-use crate::value::{DeliverableCounts, SessionTask, SessionTaskList};
+use crate::value::{AgentConversations, DeliverableCounts, SessionTask, SessionTaskList};
 use crate::{DomainContext, Events, SessionEvent, Timestamp};
 
 /// The progress that the agent last reported.
@@ -15,6 +15,8 @@ pub(super) struct Progress {
     tasks: Option<SessionTaskList>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deliverables: Option<RecordedDeliverables>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    conversations: Option<AgentConversations>,
 }
 
 /// Counts of the agent's deliverables. The full list is in the journal entry of the agent's event.
@@ -29,6 +31,10 @@ pub struct RecordedDeliverables {
 impl Progress {
     pub(super) const fn tasks(&self) -> Option<&SessionTaskList> {
         self.tasks.as_ref()
+    }
+
+    pub(super) const fn conversations(&self) -> Option<&AgentConversations> {
+        self.conversations.as_ref()
     }
 
     /// Replaces the task list. An unchanged task keeps its time.
@@ -65,6 +71,12 @@ impl AgentSession {
         self.progress.deliverables = Some(RecordedDeliverables { counts, journal_sequence });
         let DeliverableCounts { pending, passed, blocked } = counts;
         vec![SessionEvent::DeliverablesChanged { pending, passed, blocked }]
+    }
+
+    /// Replaces the agent's conversations. The change that caused the report has an event.
+    pub(crate) fn record_conversations(&mut self, conversations: AgentConversations) -> Events {
+        self.progress.conversations = Some(conversations.fitted());
+        Events::new()
     }
 
     /// The latest counts; `None` if the agent reported no deliverables.

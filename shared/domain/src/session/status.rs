@@ -66,7 +66,7 @@ pub enum Operation {
     RequestAdjustment,
     /// The owner requests a summary of the conversation.
     RequestCompact,
-    /// The owner rewinds the conversation to before a turn.
+    /// The owner rewinds the conversation to before a turn, begins or selects another conversation, or labels a turn.
     RequestFork,
     /// The agent's subscription quota is used up (decision 39).
     RecordQuotaExceeded,

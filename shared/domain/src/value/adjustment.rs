@@ -46,6 +46,16 @@ pub enum CycleDirection {
     Backward,
 }
 
+/// The place in the conversations of a session where the agent continues.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ConversationTarget {
+    /// The end of the branch on which this conversation was left.
+    ConversationId(String),
+    /// The state after this turn, of any conversation and branch.
+    TurnId(TurnId),
+}
+
 /// A change to a running agent (S1 5, decision 32).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
@@ -66,6 +76,21 @@ pub enum Adjustment {
     Fork {
         /// The first turn that is not part of the new branch.
         before_turn_id: TurnId,
+    },
+    /// Begin an empty conversation whose parent is the current one, which is kept (S1 5, `NewSession`). Only between turns.
+    NewConversation {},
+    /// Continue another conversation or branch of the session (S1 5, `SwitchSession`). Only between turns.
+    SwitchConversation {
+        /// Where the agent continues.
+        target: ConversationTarget,
+    },
+    /// Label the state of the conversation after a turn (S1 9). Only between turns.
+    LabelTurn {
+        /// The turn; the latest one of the current branch if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        turn_id: Option<TurnId>,
+        /// `null` removes the label.
+        label: Option<String>,
     },
     /// Set the total in US dollars that the run may spend over its life (decision 32), as a decimal string. An agent that waits
     /// before a model call checks again, and reports `budget_exceeded` again if the allowance is still too low.

@@ -38,6 +38,8 @@ pub struct Capabilities {
     pub compaction: bool,
     /// The conversation can be rewound to before a turn.
     pub fork: bool,
+    /// The agent can begin another conversation within the session, switch between conversations and label turns.
+    pub conversations: bool,
     /// The agent does not start a model call whose highest cost exceeds the rest of the budget (decision 32).
     pub budget_before_call: bool,
     /// The agent stops spending at its allowance, and accepts a new allowance at run time.
@@ -53,6 +55,9 @@ impl Capabilities {
             Adjustment::SetThinkingLevel { .. } => self.thinking_levels,
             Adjustment::Compact { .. } => self.compaction,
             Adjustment::Fork { .. } => self.fork,
+            Adjustment::NewConversation {}
+            | Adjustment::SwitchConversation { .. }
+            | Adjustment::LabelTurn { .. } => self.conversations,
             Adjustment::SetAllowance { .. } => self.allowance || self.budget_before_call,
         }
     }

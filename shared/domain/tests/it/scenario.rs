@@ -132,6 +132,7 @@ pub(crate) fn can_all() -> Capabilities {
         thinking_levels: true,
         compaction: true,
         fork: true,
+        conversations: true,
         budget_before_call: true,
         allowance: true,
         unmetered: false,
@@ -551,6 +552,7 @@ impl Scenario {
         let new = NewMessage {
             message_id: message(n),
             content: MessageContent::parse(format!("message {n}")).unwrap(),
+            images: Vec::new(),
             priority,
             source: MessageSource::User,
             expected_turn_id: expected.map(turn),

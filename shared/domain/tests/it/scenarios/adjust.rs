@@ -2,7 +2,8 @@
 
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState};
 use pilothouse_domain::value::{
-    Adjustment, AgentSettings, Capabilities, CycleDirection, SessionOutcome, ThinkingLevel,
+    Adjustment, AgentConversations, AgentSettings, Capabilities, ConversationBranch, ConversationTarget,
+    CycleDirection, SessionOutcome, ThinkingLevel,
 };
 use pilothouse_domain::{
     AgentSession, AgentSessionId, CommandId, Deadlines, DomainContext, SessionChain, SessionEvent,
@@ -29,6 +30,15 @@ const fn compact() -> Adjustment {
 
 fn fork() -> Adjustment {
     Adjustment::Fork { before_turn_id: turn("t1") }
+}
+
+/// The adjustments that concern the conversations of the agent.
+fn of_conversations() -> [Adjustment; 3] {
+    [
+        Adjustment::NewConversation {},
+        Adjustment::SwitchConversation { target: ConversationTarget::ConversationId("c1".to_owned()) },
+        Adjustment::LabelTurn { turn_id: None, label: Some("good".to_owned()) },
+    ]
 }
 
 /// The command of the oldest pending adjustment.
@@ -204,6 +214,53 @@ fn conversation_rewinds_only_between_turns() {
     Scenario::idle().when(|s| s.follow_up(1)).refuses("turn-starting", |s| s.adjust(&[fork()]));
     Scenario::idle().when(Scenario::reload).refuses("reload-under-way", |s| s.adjust(&[fork()]));
     Scenario::idle().told(used("1")).refuses("budget-exhausted", |s| s.adjust(&[compact()]));
+}
+
+#[test]
+fn conversations_change_only_between_turns() {
+    for change in of_conversations() {
+        let change = || [change.clone()];
+        Scenario::running().refuses("invalid-transition", |s| s.adjust(&change()));
+        Scenario::idle().when(|s| s.follow_up(1)).refuses("turn-starting", |s| s.adjust(&change()));
+        Scenario::idle().when(Scenario::reload).refuses("reload-under-way", |s| s.adjust(&change()));
+        let scenario = Scenario::idle().when(|s| s.adjust(&change())).then_events(&["AdjustmentRequested"]);
+        made(scenario).then_events(&["Adjusted"]).then_status(S::Idle);
+        // Only the agent has the conversations.
+        Scenario::idle().when(|s| s.die(true)).when(|s| s.adjust(&change())).then_events(&[
+            "AdjustmentRequested",
+            "SlotWanted",
+            "RunRequested",
+            "Allocated",
+        ]);
+    }
+}
+
+#[test]
+fn agent_with_one_conversation_refuses_others() {
+    let can = Capabilities { conversations: false, ..crate::scenario::can_all() };
+    for change in of_conversations() {
+        idle_that_can(can).refuses("not-supported", |s| s.adjust(&[change]));
+    }
+}
+
+#[test]
+fn reported_conversations_replace_earlier_ones() {
+    let told = |n: u32| AgentConversations {
+        branches: vec![ConversationBranch {
+            conversation_id: "c1".to_owned(),
+            parent_id: None,
+            last_turn_id: Some(turn("t1")),
+            turns: n,
+            is_current: true,
+        }],
+        labels: Vec::new(),
+    };
+    Scenario::idle()
+        .then(|s| s.conv.session.conversations().cloned(), &None)
+        .told(AgentFact::ConversationsTold(told(1)))
+        .then_events(&[])
+        .told(AgentFact::ConversationsTold(told(2)))
+        .then(|s| s.conv.session.conversations().cloned(), &Some(told(2)));
 }
 
 #[test]

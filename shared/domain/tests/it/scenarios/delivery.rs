@@ -1,10 +1,14 @@
 //! When messages are delivered to the agent (decisions 28 to 30).
 
-use pilothouse_domain::conversation::FactOutcome;
+use pilothouse_domain::artifact::ContentHash;
+use pilothouse_domain::conversation::{FactOutcome, NewMessage};
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState};
 use pilothouse_domain::text::MessageContent;
-use pilothouse_domain::value::{Capabilities, MessagePriority, MessageSource, MessageStatus};
-use pilothouse_domain::{CommandId, MessageId, SessionEvent};
+use pilothouse_domain::value::{
+    Capabilities, ImageType, MessageImage, MessagePriority, MessageSource, MessageStatus,
+};
+use pilothouse_domain::{AgentSessionId, CommandId, MessageId, SessionEvent};
+use uuid::Uuid;
 
 use crate::scenario::{Scenario, can_all, completes, ends, message, starts, starts_with};
 
@@ -33,6 +37,7 @@ fn steering_is_sent_at_once_and_delivered_when_acknowledged() {
         message_id: message(1),
         source: MessageSource::User,
         content: MessageContent::parse("message 1").unwrap(),
+        images: Vec::new(),
         delivered_at: now,
     };
     scenario
@@ -223,6 +228,69 @@ fn pending_messages_can_be_changed() {
     Scenario::paused()
         .when(|s| s.steer(1))
         .refuses("already-immediate", |s| s.commit(|c, _| c.queue.promote(message(1))));
+}
+
+fn image(digit: &str) -> MessageImage {
+    MessageImage {
+        media_type: ImageType::Png,
+        sha256: ContentHash::parse(digit.repeat(64)).unwrap(),
+        size_bytes: 70,
+        session_id: AgentSessionId::new(Uuid::from_u128(5)),
+    }
+}
+
+fn with_image(digit: &str) -> NewMessage {
+    NewMessage {
+        message_id: message(1),
+        content: MessageContent::parse("look").unwrap(),
+        images: vec![image(digit)],
+        priority: MessagePriority::Queued,
+        source: MessageSource::User,
+        expected_turn_id: None,
+    }
+}
+
+#[test]
+fn images_stay_with_their_message_until_its_delivery() {
+    let edited = MessageContent::parse("look again").unwrap();
+    let shown = |s: &Scenario| {
+        let images = |event: &SessionEvent| match event {
+            SessionEvent::MessageEnqueued { images, .. } | SessionEvent::MessageDelivered { images, .. } => {
+                Some(images.clone())
+            }
+            _ => None,
+        };
+        s.last.iter().find_map(images)
+    };
+    Scenario::running()
+        .when(|s| s.commit(|c, ctx| c.enqueue(with_image("a"), ctx)))
+        .then(shown, &Some(vec![image("a")]))
+        .when(|s| s.commit(|c, _| c.queue.edit(message(1), edited.clone())))
+        .then(|s| s.conv.queue.get(message(1)).unwrap().images.clone(), &vec![image("a")])
+        .told(completes("t1"))
+        .told(starts_with("t2", 1))
+        .then(shown, &Some(vec![image("a")]))
+        .then(|s| s.conv.closed_messages.last().unwrap().images.clone(), &vec![image("a")]);
+}
+
+#[test]
+fn message_with_other_images_is_another_message() {
+    Scenario::paused()
+        .when(|s| s.commit(|c, ctx| c.enqueue(with_image("a"), ctx)))
+        .when(|s| s.commit(|c, ctx| c.enqueue(with_image("a"), ctx)))
+        .then_events(&[])
+        .refuses("idempotency-mismatch", |s| s.commit(|c, ctx| c.enqueue(with_image("b"), ctx)));
+}
+
+#[test]
+fn references_to_images_count_for_the_size_of_the_queue() {
+    let mut scenario = Scenario::paused();
+    let full =
+        |n: u128| NewMessage { message_id: message(n), images: vec![image("a"); 100], ..with_image("a") };
+    for n in 1..=8 {
+        scenario = scenario.when(|s| s.commit(|c, ctx| c.enqueue(full(n), ctx)));
+    }
+    scenario.refuses("queue-full", |s| s.commit(|c, ctx| c.enqueue(full(9), ctx)));
 }
 
 #[test]

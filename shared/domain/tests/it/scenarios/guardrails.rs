@@ -26,6 +26,7 @@ fn sends(content: &str, guardrails: &[InputGuardrail]) -> impl FnOnce(&mut Scena
     let new = NewMessage {
         message_id: message(1),
         content: MessageContent::parse(content).unwrap(),
+        images: Vec::new(),
         priority: MessagePriority::Queued,
         source: MessageSource::User,
         expected_turn_id: None,

@@ -82,6 +82,7 @@ fn commands_of_the_owner_keep_their_first_character() {
         let new = NewMessage {
             message_id: message(2),
             content: MessageContent::parse(command).unwrap(),
+            images: Vec::new(),
             priority: MessagePriority::Queued,
             source: MessageSource::User,
             expected_turn_id: None,

@@ -372,6 +372,7 @@ impl World {
         let new = |priority| NewMessage {
             message_id: id,
             content: MessageContent::parse("More").unwrap(),
+            images: Vec::new(),
             priority,
             source: MessageSource::User,
             expected_turn_id: None,
