@@ -24,6 +24,7 @@ mod dead_letters;
 pub mod events;
 mod fields;
 mod free_decisions;
+mod images;
 mod knowledge;
 mod large_body;
 mod path;

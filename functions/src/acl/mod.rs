@@ -12,6 +12,7 @@ pub mod budget_exceeded;
 pub mod command_refused;
 pub mod context_exhausted;
 pub mod context_nearing_limit;
+pub mod conversations;
 pub mod deliverables;
 pub mod handoff_document;
 pub mod interrupt_ack;
@@ -156,6 +157,7 @@ pub fn map(event: &RawEvent, now: Timestamp) -> Option<Mapping> {
         RawEvent::AgentSettings { model_id, thinking_level, available_models } => {
             agent_settings::map(model_id, *thinking_level, available_models)
         }
+        RawEvent::Conversations(conversations) => conversations::map(conversations),
         RawEvent::BudgetExceeded { needed_usd, left_usd } => budget_exceeded::map(needed_usd, left_usd),
         RawEvent::ModelUnavailable { message, retry_at } => {
             model_unavailable::map(message.as_deref(), *retry_at)

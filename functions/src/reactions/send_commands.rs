@@ -145,6 +145,7 @@ async fn command(
             Command::SteeringMessage {
                 message_id: *message_id,
                 content: conversation.queue.text_for_agent(message),
+                images: message.images.clone(),
                 priority: message.priority,
                 source: message.source,
                 expected_turn_id: message.expected_turn_id.clone(),
@@ -187,10 +188,13 @@ fn validation(session: &AgentSession) -> Option<Command> {
 /// Starts the agent with the current configuration. A sidecar accepts only the first `begin`, so a repeat has no effect.
 async fn begin(app: &App, session: &AgentSession) -> Result<Command, Problem> {
     let opening = session.opening();
+    // A continued conversation has the images.
+    let images = if opening.resume_conversation { Vec::new() } else { session.images().to_vec() };
     Ok(Command::Begin(Box::new(Begin {
         config: session_config::composed(app, session).await?,
         resume_conversation: opening.resume_conversation,
         prompt: opening.prompt,
+        images,
         allowance_usd: session.allowance_usd().map(|allowance| allowance.to_string()),
         allow_unmetered: session.budget().allows_unmetered(),
     })))

@@ -5,6 +5,7 @@ pub mod authorize;
 pub mod blobs;
 pub mod credentials;
 pub mod delete_commands;
+pub mod images;
 pub mod launch;
 pub mod receive_commands;
 pub mod send_draft;

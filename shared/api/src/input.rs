@@ -4,6 +4,7 @@
 //! value objects of the domain, so that each rule and its message exist once, in the domain.
 
 mod brief;
+mod image;
 pub mod trust;
 
 use std::ops::ControlFlow;
@@ -31,15 +32,15 @@ use pilothouse_domain::template::{AllowedTools, EventPriority, MatchPattern};
 use pilothouse_domain::text::{
     AdapterName, AgentDescription, AgentRole, AnswerText, ArgumentPattern, ArtifactName, BrakeReason,
     BriefConstraint, Checkpoint, Classification, DecisionText, DeviceName, EventField, Feedback, Goal,
-    GuardrailDescription, GuardrailName, HandoffText, IssueDescription, IssueTitle, LearningContent,
-    LearningSubject, MemoryPillContent, MessageContent, ModelId, Objective, ProjectDescription, ProjectName,
-    SessionName, SkillDescription, SkillInstructions, SkillName, SubAgentName, SystemPrompt, TaskDescription,
-    TaskTitle, TemplateDescription, TemplateName, ToolDescription, ToolName, WebhookDescription,
-    WorkingDirectory, WorkstreamId, WorkstreamName,
+    GuardrailDescription, GuardrailName, HandoffText, IssueDescription, IssueTitle, LabelText,
+    LearningContent, LearningSubject, MemoryPillContent, MessageContent, ModelId, Objective,
+    ProjectDescription, ProjectName, SessionName, SkillDescription, SkillInstructions, SkillName,
+    SubAgentName, SystemPrompt, TaskDescription, TaskTitle, TemplateDescription, TemplateName,
+    ToolDescription, ToolName, WebhookDescription, WorkingDirectory, WorkstreamId, WorkstreamName,
 };
 use pilothouse_domain::tick::TickConfig;
 use pilothouse_domain::value::{
-    AllowedModels, AutoContinueConfig, CommitSha, ContextPolicy, CycleDirection, ExecutionMode,
+    AllowedModels, AutoContinueConfig, CommitSha, ContextPolicy, CycleDirection, ExecutionMode, ImageType,
     MessagePriority, ServerUri, ThinkingLevel,
 };
 use pilothouse_domain::web_push::{BrowserPublicKey, BrowserSecret};
@@ -52,6 +53,7 @@ use pilothouse_wire::coverage::CoveragePattern;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+pub use self::image::ImageInput;
 use crate::Violation;
 use crate::patch::Patch;
 
@@ -160,7 +162,7 @@ value_objects! {
     String, TryFrom::try_from => AdapterName, AgentDescription, AgentRole, AnswerText, ArgumentPattern, ArtifactName, ArtifactPath, BrakeReason, BriefConstraint, Checkpoint, ContentHash, Goal, IssueDescription, IssueTitle, MimeType,
         GuardrailDescription, GuardrailName,
         ProjectDescription, ProjectName, WorkstreamId, WorkstreamName, Classification, CommitSha, CronExpression, DecisionText, EventField,
-        Feedback, HandoffText, LearningContent, LearningSubject, LinkedTaskId, MatchPattern, MemoryPillContent, MessageContent,
+        Feedback, HandoffText, LabelText, LearningContent, LearningSubject, LinkedTaskId, MatchPattern, MemoryPillContent, MessageContent,
         ModelId, Objective, ServerUri, SessionName, SkillDescription, SkillInstructions, SkillName, SubAgentName, SystemPrompt,
         TaskDescription, TaskTitle, TemplateDescription, TemplateName, TimeZoneName, ToolDescription, ToolName, WebhookDescription,
         WebhookUrl, WorkingDirectory, BrowserPublicKey, BrowserSecret, DeviceName;
@@ -170,7 +172,7 @@ value_objects! {
     Vec<String>, AllowedTools::new => AllowedTools;
     Vec<String>, AllowedModels::new => AllowedModels;
     Value, from_json => ActionKind, AgentTaskPriority, ArtifactKind, BlastRadius, BrakeBehavior, BrakeScope, Confidence, ContextPolicy, ControlMode,
-        CycleDirection, EventPriority, ExecutionMode, GuardrailAction, HistoryPolicy, CoherenceCategory, LearningKind, MemoryPillCategory,
+        CycleDirection, EventPriority, ExecutionMode, GuardrailAction, HistoryPolicy, CoherenceCategory, ImageType, LearningKind, MemoryPillCategory,
         MessagePriority, NotificationKind, OnTimeout, OrphanAction, ReactiveEvent, ReportedRisk, ResolutionType, SandboxCapability, SecretScope, Severity,
         ThinkingLevel, ToolGlob;
     Value, auto_continue => AutoContinueConfig;

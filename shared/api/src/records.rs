@@ -2,7 +2,7 @@
 
 use pilothouse_domain::journal::RepairRule;
 use pilothouse_domain::value::{
-    ActivityItem, AgentMessageSource, DeliverableCounts, DeliverableState, ToolCallStatus,
+    ActivityItem, AgentMessageSource, DeliverableCounts, DeliverableState, MessageImage, ToolCallStatus,
 };
 use pilothouse_domain::{MessageId, RunId, SubAgentId, Timestamp, ToolCallId};
 use schemars::JsonSchema;
@@ -36,6 +36,9 @@ pub struct MessageView {
     pub sub_agent_id: Option<SubAgentId>,
     /// The text of the message.
     pub content: String,
+    /// The images of the message, without their bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<MessageImage>,
     /// Whether the message is part of the agent's thinking.
     pub thinking: bool,
     /// Whether `content` is truncated. The full text is in the blob that `blob` names.

@@ -8,8 +8,8 @@ use pilothouse_domain::session::{
 };
 use pilothouse_domain::value::{
     Adjustment, AgentSettings, AutoContinueConfig, Capabilities, ContextPolicy, ContextWindowSnapshot,
-    DeliverableCounts, ExecutionMode, ProjectMembership, RecordedHandoff, SessionOutcome, SessionPlan,
-    SessionTaskList, TokenUsage,
+    DeliverableCounts, ExecutionMode, MessageImage, ProjectMembership, RecordedHandoff, SessionOutcome,
+    SessionPlan, SessionTaskList, TokenUsage,
 };
 use pilothouse_domain::{
     AgentSessionId, AgentSkillId, AgentTemplateId, BrakeId, OutputId, RunId, SessionChainId, Timestamp, Usd,
@@ -54,6 +54,9 @@ pub struct SessionView {
     pub working_directory: String,
     /// The objective of the agent.
     pub objective: String,
+    /// The images of the objective, without their bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<MessageImage>,
     /// The model that the session was started with.
     pub model_id: String,
     /// The adapter that drives the agent.
@@ -492,6 +495,7 @@ impl SessionView {
             name: session.name().to_string(),
             working_directory: session.working_directory().to_string(),
             objective: session.objective().to_string(),
+            images: session.images().to_vec(),
             model_id: session.model_id().to_string(),
             adapter: settings.adapter.to_string(),
             enabled_skill_ids: session.enabled_skill_ids().to_vec(),

@@ -10,7 +10,7 @@ mod run;
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::text::MessageContent;
-use pilothouse_domain::value::MessagePriority;
+use pilothouse_domain::value::{MessageImage, MessagePriority};
 use pilothouse_domain::{AgentSessionId, DomainContext, Events, SessionChain, SessionEvent, TurnId, UserId};
 use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation, SentMessage};
 use pilothouse_wire::keys::sha256_hex;
@@ -25,10 +25,16 @@ use crate::{texts, trace};
 /// The hash that distinguishes messages with the same id (decision 28).
 pub fn message_hash(
     content: &MessageContent,
+    images: &[MessageImage],
     priority: MessagePriority,
     expected_turn: Option<&TurnId>,
 ) -> String {
-    sha256_hex(format!("{priority}\n{}\n{content}", expected_turn.map_or("", TurnId::as_str)).as_bytes())
+    let mut text = format!("{priority}\n{}\n{content}", expected_turn.map_or("", TurnId::as_str));
+    for image in images {
+        // A text has no such character.
+        text.extend(["\0", &image.media_type.to_string(), " ", image.sha256.as_str()]);
+    }
+    sha256_hex(text.as_bytes())
 }
 
 impl App {
@@ -168,7 +174,12 @@ fn record_new_messages(
         let SessionEvent::MessageEnqueued { message_id, .. } = event else { continue };
         let closed = || conversation.closed_messages.iter().find(|m| m.message_id == *message_id);
         if let Some(message) = conversation.queue.get(*message_id).or_else(closed) {
-            let hash = message_hash(&message.content, message.priority, message.expected_turn_id.as_ref());
+            let hash = message_hash(
+                &message.content,
+                &message.images,
+                message.priority,
+                message.expected_turn_id.as_ref(),
+            );
             commit.new_message(conversation.session.id(), *message_id, &SentMessage { hash })?;
         }
     }
@@ -180,11 +191,11 @@ fn hashes_of_stored_messages_stay() {
     let content = MessageContent::parse("hello").unwrap_or_else(|error| unreachable!("{error}"));
     let turn = TurnId::parse("turn-1").ok();
     assert_eq!(
-        message_hash(&content, MessagePriority::Queued, None),
+        message_hash(&content, &[], MessagePriority::Queued, None),
         "c50c2257dd91c1dbbe017905bca965a0adae3a93df8b08672b474606ebbfccff"
     );
     assert_eq!(
-        message_hash(&content, MessagePriority::Immediate, turn.as_ref()),
+        message_hash(&content, &[], MessagePriority::Immediate, turn.as_ref()),
         "adf5694386a77d510df553013ff7384cdbb8f78bdcc5e54a2ffece40a5abb8df"
     );
 }

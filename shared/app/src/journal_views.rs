@@ -2,7 +2,7 @@ use pilothouse_api::records::{
     ActivityView, LogChunkView, MessageView, RawEventOutcome, RawEventView, ToolCallView, ToolResultView,
 };
 use pilothouse_domain::journal::{Cause, JournalEntry};
-use pilothouse_domain::value::{AgentMessageSource, MessageSource, ToolCallStatus};
+use pilothouse_domain::value::{AgentMessageSource, MessageImage, MessageSource, ToolCallStatus};
 use pilothouse_domain::{SessionEvent, SubAgentId, ToolCallId};
 use pilothouse_wire::event::{AssistantContent, Content, RawEvent};
 use serde_json::Value;
@@ -94,13 +94,14 @@ pub fn messages(entry: &JournalEntry) -> Vec<MessageView> {
 }
 
 fn delivered_message(entry: &JournalEntry, event: &SessionEvent) -> Option<MessageView> {
-    let (message_id, source, content) = delivered(event)?;
+    let (message_id, source, content, images) = delivered(event)?;
     Some(MessageView {
         id: entry.sequence.to_string(),
         message_id: Some(message_id),
         source,
         sub_agent_id: None,
         content,
+        images: images.to_vec(),
         thinking: false,
         truncated: false,
         blob: None,
@@ -129,6 +130,7 @@ fn said(entry: &JournalEntry) -> Option<MessageView> {
         source,
         sub_agent_id,
         content,
+        images: Vec::new(),
         thinking,
         truncated,
         blob,
@@ -136,16 +138,18 @@ fn said(entry: &JournalEntry) -> Option<MessageView> {
     })
 }
 
-fn delivered(event: &SessionEvent) -> Option<(pilothouse_domain::MessageId, AgentMessageSource, String)> {
+type Delivered<'a> = (pilothouse_domain::MessageId, AgentMessageSource, String, &'a [MessageImage]);
+
+fn delivered(event: &SessionEvent) -> Option<Delivered<'_>> {
     match event {
-        SessionEvent::MessageDelivered { message_id, source, content, .. } => {
+        SessionEvent::MessageDelivered { message_id, source, content, images, .. } => {
             let source = match source {
                 MessageSource::User => AgentMessageSource::User,
                 MessageSource::System => AgentMessageSource::System,
                 MessageSource::Webhook => AgentMessageSource::Webhook,
                 MessageSource::ContextInjection => AgentMessageSource::ContextInjection,
             };
-            Some((*message_id, source, content.as_str().to_owned()))
+            Some((*message_id, source, content.as_str().to_owned(), images))
         }
         _ => None,
     }
@@ -308,6 +312,7 @@ mod tests {
                 message_id: "01890a5d-ac96-774b-bcce-b302099a8058".parse().unwrap(),
                 source: sender,
                 content: pilothouse_domain::text::MessageContent::parse("Go on").unwrap(),
+                images: Vec::new(),
                 delivered_at: Timestamp::from_millis(1),
             };
             let shown =
@@ -322,6 +327,7 @@ mod tests {
             message_id: format!("01890a5d-ac96-774b-bcce-b302099a805{number}").parse().unwrap(),
             source,
             content: pilothouse_domain::text::MessageContent::parse("text").unwrap(),
+            images: Vec::new(),
             delivered_at: Timestamp::from_millis(1),
         };
         let events = vec![delivered(1, MessageSource::User), delivered(2, MessageSource::ContextInjection)];

@@ -78,6 +78,7 @@ impl HandoffFixture {
             let message = NewMessage {
                 message_id: message(*n),
                 content: MessageContent::parse(format!("message {n}")).unwrap(),
+                images: Vec::new(),
                 priority: *priority,
                 source: MessageSource::User,
                 expected_turn_id: None,

@@ -3,19 +3,21 @@
 use axum::extract::State;
 use deserr::Deserr;
 use http::StatusCode;
-use pilothouse_api::input::Violations;
+use pilothouse_api::input::{ImageInput, Violations};
 use pilothouse_api::messages::EnqueuedMessage;
 use pilothouse_app::command::{CommandContext, CommandResponse, message_hash};
+use pilothouse_app::function::requirements::COMMAND_WITH_IMAGES;
 use pilothouse_app::function::{HttpFunction, Verb};
-use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{Problem, Session};
 use pilothouse_app::{App, FreshIds};
 use pilothouse_domain::conversation::NewMessage;
 use pilothouse_domain::queue::{QueueError, SessionMessage};
 use pilothouse_domain::text::MessageContent;
-use pilothouse_domain::value::{MessagePriority, MessageSource};
+use pilothouse_domain::value::{MessageImage, MessagePriority, MessageSource};
 use pilothouse_domain::{AgentSessionId, IdSource, MessageId, TurnId};
 use schemars::JsonSchema;
+
+use crate::images::{self, BodyWithImages};
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("messages-enqueue", Verb::Post, "/api/agents/sessions/{id}/messages/queue", |verb| {
@@ -24,7 +26,8 @@ pub const FUNCTION: HttpFunction =
     .owner()
     .summary("Send a message to an agent")
     .input::<Enqueue>()
-    .output::<EnqueuedMessage>(&[201]);
+    .output::<EnqueuedMessage>(&[201])
+    .requires(COMMAND_WITH_IMAGES);
 
 /// A message for the agent of a session.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
@@ -33,6 +36,10 @@ pub const FUNCTION: HttpFunction =
 pub struct Enqueue {
     /// The text of the message.
     pub content: MessageContent,
+    /// The images of the message: at most 8. An agent that cannot receive images gets only the text. Default: none.
+    #[deserr(default)]
+    #[schemars(default, length(max = 8))]
+    pub images: Vec<ImageInput>,
     /// `Immediate` delivers the message during the running turn. `Queued` (the default) delivers one message per turn, after
     /// the running turn.
     #[deserr(default)]
@@ -51,16 +58,21 @@ async fn enqueue_message(
     State(app): State<App>,
     command: CommandContext,
     Session(id): Session,
-    body: Body<Enqueue>,
+    body: BodyWithImages<Enqueue>,
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
-    let input = body.input;
-    if let Some(message_id) = input.message_id {
+    let input = &body.input;
+    let received = images::received(&input.images)?;
+    let images = images::references(&received, id);
+    if input.message_id.is_some() || !images.is_empty() {
         app.session_of(&command.owner, id).await?;
-        if let Some(response) = sent_before(&app, id, message_id, &input).await? {
-            return Ok(response);
-        }
     }
+    if let Some(message_id) = input.message_id
+        && let Some(response) = sent_before(&app, id, message_id, input, &images).await?
+    {
+        return Ok(response);
+    }
+    images::store(&app, &received, id).await?;
     let message_id = input.message_id.unwrap_or_else(|| MessageId::new(FreshIds.fresh()));
     let enqueued = app
         .send_to_agent(
@@ -70,6 +82,7 @@ async fn enqueue_message(
                 let new = NewMessage {
                     message_id,
                     content: input.content.clone(),
+                    images: images.clone(),
                     priority: input.priority.unwrap_or(MessagePriority::Queued),
                     source: MessageSource::User,
                     expected_turn_id: input.expected_turn_id.clone(),
@@ -90,7 +103,7 @@ async fn enqueue_message(
         Err(Problem::IdempotencyMismatch | Problem::Queue(QueueError::IdempotencyMismatch))
             if input.message_id.is_some() =>
         {
-            sent_before(&app, id, message_id, &input).await?.ok_or(Problem::IdempotencyMismatch)
+            sent_before(&app, id, message_id, input, &images).await?.ok_or(Problem::IdempotencyMismatch)
         }
         other => other,
     }
@@ -107,14 +120,17 @@ async fn sent_before(
     id: AgentSessionId,
     message: MessageId,
     input: &Enqueue,
+    images: &[MessageImage],
 ) -> Result<Option<CommandResponse>, Problem> {
     let priority = input.priority.unwrap_or(MessagePriority::Queued);
     // Compares the original request, because the message may have been edited or promoted since.
     let same = match app.store.sent_message(id, message).await? {
-        Some(sent) => sent.hash == message_hash(&input.content, priority, input.expected_turn_id.as_ref()),
+        Some(sent) => {
+            sent.hash == message_hash(&input.content, images, priority, input.expected_turn_id.as_ref())
+        }
         // The message may come from an earlier session of the chain and be delivered already.
         None => match app.store.closed_message(id, message).await? {
-            Some(closed) => closed.content == input.content,
+            Some(closed) => closed.content == input.content && MessageImage::are_same(&closed.images, images),
             None => return Ok(None),
         },
     };

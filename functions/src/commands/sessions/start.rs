@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use deserr::{Deserr, IntoValue, ValuePointerRef};
 use pilothouse_api::Violation;
-use pilothouse_api::input::{FieldError, Violations};
+use pilothouse_api::input::{FieldError, ImageInput, Violations};
 use pilothouse_api::sessions::StartedSession;
 use pilothouse_app::App;
 use pilothouse_app::command::{CommandContext, CommandResponse};
-use pilothouse_app::function::requirements::COMMAND_WITH_KEY;
+use pilothouse_app::function::requirements::START;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::Problem;
-use pilothouse_app::http::body::Body;
 use pilothouse_app::session_config::skills_to_start_with;
 use pilothouse_app::session_start::show_key;
 use pilothouse_domain::session::SessionOptions;
@@ -24,6 +23,7 @@ use schemars::JsonSchema;
 use serde_json::Value;
 
 use crate::fields::{fitting_options, listed_skills, maybe_cap, percent};
+use crate::images::{self, BodyWithImages};
 use crate::session_options::input_with_session_options;
 
 pub const FUNCTION: HttpFunction =
@@ -32,7 +32,7 @@ pub const FUNCTION: HttpFunction =
         .summary("Start a session")
         .input::<StartSession>()
         .output::<StartedSession>(&[201, 202])
-        .requires(COMMAND_WITH_KEY);
+        .requires(START);
 
 input_with_session_options! {
     /// The parameters of a new session (S0 8.7 `StartAgentSessionCommand`; decision 20 for the ad-hoc fields).
@@ -44,6 +44,10 @@ input_with_session_options! {
         pub working_directory: WorkingDirectory,
         /// The task of the agent.
         pub objective: Objective,
+        /// The images of the objective: at most 8. An agent that cannot receive images gets only the text. Default: none.
+        #[deserr(default)]
+        #[schemars(default, length(max = 8))]
+        pub images: Vec<ImageInput>,
         /// The template of the session. It supplies the fields that this request omits.
         #[deserr(default)]
         pub template_id: Option<AgentTemplateId>,
@@ -171,20 +175,24 @@ impl StartSession {
 async fn start_session(
     State(app): State<App>,
     command: CommandContext,
-    body: Body<Start>,
+    body: BodyWithImages<Start>,
 ) -> Result<CommandResponse, Problem> {
     let command = command.with_body(&body.hash);
-    let Start(input) = body.input;
+    let Start(input) = &body.input;
     if let Some(mut response) = command.earlier_response(&app.store).await? {
         show_key(&app, &mut response);
         return Ok(response);
     }
+    let images = images::received(&input.images)?;
     let skills = input.skill_ids.as_deref().unwrap_or_default();
     skills_to_start_with(&app, &command.owner, "skillIds", skills, &input.allowed_tools).await?;
     let template = app.template_to_start_with(&command.owner, input.template_id).await?;
     let mut plan = app.plan_session(&command.owner, input.order(), template.as_ref()).await?;
     plan.chain = input.chain_id;
     app.refuse_unmetered(&plan.session.new).await?;
+    let id = plan.session.new.id;
+    plan.images = images::references(&images, id);
+    images::store(&app, &images, id).await?;
     app.open_for_owner(&command, &plan, Ok).await
 }
 

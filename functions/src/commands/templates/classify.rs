@@ -103,6 +103,7 @@ impl Event {
         Ok(NewMessage {
             message_id: MessageId::new(FreshIds.fresh()),
             content: MessageContent::parse(text).map_err(|wrong| Problem::invalid("event", wrong))?,
+            images: Vec::new(),
             priority: MessagePriority::Immediate,
             source: MessageSource::Webhook,
             expected_turn_id: None,

@@ -2,6 +2,7 @@
 
 pub mod activity;
 pub mod blob;
+pub mod conversations;
 pub mod deliverables;
 pub mod events;
 pub mod export;

@@ -200,11 +200,25 @@ pub const COMMAND: Requirements = Requirements { timeout_seconds: 20, ..of(WRITE
 /// Commits a change and returns a session's API key.
 pub const COMMAND_WITH_KEY: Requirements =
     Requirements { access: Access { secret: true, ..WRITES }, ..COMMAND };
+/// Stores images and commits a message with them.
+pub const COMMAND_WITH_IMAGES: Requirements = Requirements {
+    memory_mb: 1024,
+    timeout_seconds: 25,
+    access: Access { blobs: BlobAccess::Write, ..WRITES },
+    ..COMMAND
+};
+/// Stores images, starts a session and returns its API key.
+pub const START: Requirements = Requirements {
+    access: Access { blobs: BlobAccess::Write, secret: true, ..WRITES },
+    ..COMMAND_WITH_IMAGES
+};
 /// Exists only on the embedded server, where it replaces a service of the cloud.
 pub const EMBEDDED: Requirements = Requirements { profiles: Profiles::Embedded, ..of(NOTHING) };
 /// Issues a sidecar short-lived credentials for its own run.
 pub const CREDENTIALS: Requirements =
     of_cloud(Access { secret: true, assumes: &[AssumedRole::Sidecar], ..READS });
+/// Gives a sidecar an image of its session.
+pub const IMAGE: Requirements = of(Access { secret: true, blobs: BlobAccess::Read, ..READS });
 /// Tells a container which run to execute.
 pub const LAUNCH: Requirements = of_cloud(Access { secret: true, ..READS });
 /// Registers a worker, manages its queue, issues its credentials, assigns pending runs, and reports lost runs.

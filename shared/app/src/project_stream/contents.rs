@@ -77,6 +77,7 @@ fn of_raw(event: &RawEvent, of: &ProjectMembership) -> Option<C> {
         | E::TurnStarted { .. }
         | E::TurnCompleted { .. }
         | E::AgentSettings { .. }
+        | E::Conversations(_)
         | E::QuestionAsked { .. }
         | E::BudgetExceeded { .. }
         | E::QuotaExceeded { .. }

@@ -17,7 +17,7 @@ use pilothouse_domain::queue::SessionMessageQueue;
 use pilothouse_domain::session::NewSession;
 use pilothouse_domain::template::{IncompleteSpec, ResolvedSession, SessionSpec};
 use pilothouse_domain::text::AdapterName;
-use pilothouse_domain::value::ProjectMembership;
+use pilothouse_domain::value::{MessageImage, ProjectMembership};
 use pilothouse_domain::{
     AgentSession, AgentSessionId, AgentTemplate, AgentTemplateId, DomainContext, Events, IdSource as _,
     SessionChainId, UserId,
@@ -103,6 +103,8 @@ fn no_adapter() -> Problem {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionPlan {
     pub session: ResolvedSession,
+    /// The images of the objective.
+    pub images: Vec<MessageImage>,
     /// The chain that the session continues (S0 8.7).
     pub chain: Option<SessionChainId>,
     /// The agent of a project that the session belongs to.
@@ -142,7 +144,14 @@ impl App {
         )?;
         self.allowed_models.check(&session.new.model_id)?;
         self.allowed_models.check_options(&session.new.settings.adapter_options)?;
-        Ok(SessionPlan { session, chain: None, project: None, message: None, events: Events::new() })
+        Ok(SessionPlan {
+            session,
+            images: Vec::new(),
+            chain: None,
+            project: None,
+            message: None,
+            events: Events::new(),
+        })
     }
 
     /// Fails with [`Problem::Invalid`] when the chain of the plan does not exist.
@@ -166,6 +175,7 @@ impl App {
         let StartState { pool, mut attachment } = state;
         let SessionPlan {
             session: ResolvedSession { new, skill_ids, execution_mode },
+            images,
             project,
             message,
             mut events,
@@ -174,6 +184,7 @@ impl App {
         let shape = |it: &mut Conversation, ctx: &mut DomainContext<'_>| {
             it.session.set_skills(&skill_ids)?;
             it.session.set_execution_mode(execution_mode);
+            it.session.attach_images(images);
             if let Some(membership) = project {
                 it.session.join_project(membership);
             }

@@ -4,8 +4,10 @@ use pilothouse_api::decisions::trip_in_words;
 use pilothouse_domain::brake::BrakeBehavior;
 use pilothouse_domain::output_schema::OutputViolation;
 use pilothouse_domain::session::{Disk, WorkStop};
+use pilothouse_domain::text::cut;
 use pilothouse_domain::value::{
-    ActivityItem, ActivityItemType as T, Adjustment, AutoContinueEnd, CycleDirection, SessionOutcome,
+    ActivityItem, ActivityItemType as T, Adjustment, AgentConversations, AutoContinueEnd, ConversationTarget,
+    CycleDirection, SessionOutcome,
 };
 use pilothouse_domain::{SessionEvent, StopMode, Timestamp, Usd};
 
@@ -191,8 +193,8 @@ pub fn activity_of(event: &SessionEvent, at: Timestamp) -> Option<ActivityItem> 
         E::TaskListUpdated { task_count, completed_count } => {
             (T::TodoUpdate, format!("{completed_count} of {task_count} tasks are done"))
         }
-        E::MessageEnqueued { content, source, priority, .. } => {
-            (T::Message, format!("{source} ({priority}): {content}"))
+        E::MessageEnqueued { content, images, source, priority, .. } => {
+            (T::Message, format!("{source} ({priority}): {content}{}", image_count_text(images.len())))
         }
         E::MessageUncertain { .. } => (T::Notice, "The delivery of a message is uncertain".to_owned()),
         E::MessageReturned { reason, .. } => (T::Notice, format!("A message is pending again: {reason}")),
@@ -385,7 +387,31 @@ fn adjusted(adjustment: &Adjustment) -> String {
         Adjustment::SetThinkingLevel { level } => format!("set thinking to {}", level.name()),
         Adjustment::Compact { .. } => "summarise the conversation".to_owned(),
         Adjustment::Fork { before_turn_id } => format!("rewind to before turn {before_turn_id}"),
+        Adjustment::NewConversation {} => "begin a new conversation".to_owned(),
+        Adjustment::SwitchConversation { target: ConversationTarget::ConversationId(id) } => {
+            format!("switch to the conversation {}", cut(id, AgentConversations::MAX_TEXT))
+        }
+        Adjustment::SwitchConversation { target: ConversationTarget::TurnId(turn) } => {
+            format!("switch to after turn {turn}")
+        }
+        Adjustment::LabelTurn { turn_id, label } => {
+            let turn =
+                turn_id.as_ref().map_or_else(|| "the latest turn".to_owned(), |id| format!("turn {id}"));
+            match label {
+                Some(label) => format!("label {turn} as \"{label}\""),
+                None => format!("remove the label of {turn}"),
+            }
+        }
         Adjustment::SetAllowance { .. } => "spend within the current cap".to_owned(),
+    }
+}
+
+/// Suffix for a message with images.
+fn image_count_text(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        1 => " [1 image]".to_owned(),
+        n => format!(" [{n} images]"),
     }
 }
 
