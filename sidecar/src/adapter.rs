@@ -8,7 +8,9 @@
 //! therefore only has to emit no event of the turn after `reply.done().await` of a pause or an interrupt.
 
 use async_trait::async_trait;
-use pilothouse_domain::value::{Adjustment, Answer, Capabilities, MessagePriority, MessageSource};
+use pilothouse_domain::value::{
+    Adjustment, Answer, Capabilities, MessageImage, MessagePriority, MessageSource,
+};
 use pilothouse_domain::{CommandId, MessageId, Timestamp, ToolCallId, TurnId};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::command::{AgentSessionConfig, Begin};
@@ -88,6 +90,8 @@ pub enum AgentCommand {
 pub struct Message {
     pub id: MessageId,
     pub content: String,
+    /// References to images, whose bytes the adapter loads.
+    pub images: Vec<MessageImage>,
     /// Decides whether the message enters the running turn or waits for its end.
     pub priority: MessagePriority,
     pub source: MessageSource,

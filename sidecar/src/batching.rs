@@ -113,6 +113,7 @@ mod tests {
         Command::SteeringMessage {
             message_id: pilothouse_domain::MessageId::new(uuid::Uuid::from_u128(1)),
             content: "look at the tests".into(),
+            images: Vec::new(),
             priority: pilothouse_domain::value::MessagePriority::Queued,
             source,
             expected_turn_id: None,

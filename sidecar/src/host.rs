@@ -258,9 +258,9 @@ impl Host {
             Command::PlanDecision { request_id, approved, feedback } => {
                 AgentCommand::PlanDecision(PlanDecision { request: request_id, approved, feedback }, reply()?)
             }
-            Command::SteeringMessage { message_id, content, priority, source, expected_turn_id } => {
-                let message =
-                    Message { id: message_id, content, priority, source, expected_turn: expected_turn_id };
+            Command::SteeringMessage { message_id, content, images, priority, source, expected_turn_id } => {
+                let (id, expected_turn) = (message_id, expected_turn_id);
+                let message = Message { id, content, images, priority, source, expected_turn };
                 let reply = MessageReply::new(id, message_id, self.spool.clone(), self.abandoned.clone());
                 AgentCommand::Message(message, reply)
             }
@@ -464,6 +464,7 @@ mod tests {
             config,
             resume_conversation: false,
             prompt: None,
+            images: Vec::new(),
             allowance_usd: None,
             allow_unmetered: false,
         }))
@@ -517,6 +518,7 @@ mod tests {
         let message = Command::SteeringMessage {
             message_id: pilothouse_domain::MessageId::new(Uuid::from_u128(7)),
             content: "x".into(),
+            images: Vec::new(),
             priority: pilothouse_domain::value::MessagePriority::Immediate,
             source: pilothouse_domain::value::MessageSource::User,
             expected_turn_id: None,

@@ -199,6 +199,7 @@ fn cut_texts(event: &mut RawEvent, limits: Limits) {
         | RawEvent::ValidationAck(_)
         | RawEvent::MessageAck { .. }
         | RawEvent::TurnStarted { .. }
+        | RawEvent::Conversations(_)
         | RawEvent::QuestionAsked { .. }
         | RawEvent::LogChunk { .. }
         | RawEvent::Notice { .. }

@@ -227,6 +227,8 @@ pub(super) struct Advertised {
     pub(super) steering: Steering,
     pub(super) resumption: Resumption,
     pub(super) loads: bool,
+    /// Whether it accepts images in prompts.
+    pub(super) takes_images: bool,
     /// Whether it supports MCP servers over HTTP.
     pub(super) mcp_http: bool,
     /// Whether it supports MCP servers over server-sent events.
@@ -260,6 +262,7 @@ impl Advertised {
             steering,
             resumption,
             loads: can(&["loadSession"]),
+            takes_images: can(&["promptCapabilities", "image"]),
             mcp_http: can(&["mcpCapabilities", "http"]),
             mcp_sse: can(&["mcpCapabilities", "sse"]),
             auth_methods: methods
@@ -286,16 +289,17 @@ mod tests {
     }
 
     #[test]
-    fn steering_and_resume_require_advertised_capabilities() {
+    fn steering_resume_and_images_require_advertised_capabilities() {
         let nothing = Advertised::read(&json!({}), UNKNOWN);
         assert_eq!((nothing.steering, nothing.resumption), (Steering::AtTurnEnd, Resumption::Never));
-        assert!(!nothing.mcp_http);
+        assert!(!nothing.mcp_http && !nothing.takes_images);
         let response = json!({
-            "agentCapabilities": {"loadSession": true, "sessionCapabilities": {"resume": {}}, "mcpCapabilities": {"http": true}},
+            "agentCapabilities": {"loadSession": true, "promptCapabilities": {"image": true}, "sessionCapabilities": {"resume": {}}, "mcpCapabilities": {"http": true}},
             "_meta": {"steering": {"supported": true}}, "agentInfo": {"name": "goose", "version": "1"}});
         let all = Advertised::read(&response, UNKNOWN);
         assert_eq!((all.steering, all.resumption), (Steering::Extension, Resumption::Resume));
         assert_eq!((all.agent.as_str(), all.profile.name), ("goose 1", "goose"));
+        assert!(all.takes_images);
         let loads = Advertised::read(&json!({"agentCapabilities": {"loadSession": true}}), UNKNOWN);
         assert_eq!(loads.resumption, Resumption::Load);
         let gemini =

@@ -15,12 +15,13 @@ use super::options::{self, Launch};
 use super::requests::Requests;
 use super::start::{Started, Starter};
 use super::terminals::Terminals;
-use super::waiting::Messages;
+use super::waiting::{Messages, OwnPrompt};
 use crate::adapter::{AdapterError, AgentCommand, AgentContext, Refusal};
 use crate::kit::allowance::Allowance;
 use crate::kit::authorizer::Authorizer;
 use crate::kit::conversation_summary::ConversationSummary;
 use crate::kit::deferral::PendingCompactions;
+use crate::kit::images::Images;
 use crate::kit::outage::Outage;
 use crate::kit::start::first_start;
 use crate::kit::turns::DriverExit;
@@ -29,7 +30,7 @@ use crate::own_tools::OwnTools;
 /// Handles `begin` and drives the agent until its conversation ends or the channel closes.
 pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError> {
     let Some(AgentCommand::Begin(begin, reply)) = context.commands.recv().await else { return Ok(()) };
-    let Begin { config, resume_conversation, prompt, allowance_usd, allow_unmetered } = *begin;
+    let Begin { config, resume_conversation, prompt, images, allowance_usd, allow_unmetered } = *begin;
     let allowance = Allowance::new(allowance_usd.as_deref())?;
     let launch = match Launch::read(&config.adapter_options, std::env::var(options::CLAUDE).ok()) {
         Ok(launch) => launch,
@@ -91,6 +92,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
             introduction(&config, &advertised, conversation.earlier.as_ref())
         },
         starter,
+        images: Images::of(of_run),
         config,
         agent: Some(agent),
         advertised,
@@ -121,7 +123,8 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         published_capabilities: capabilities::MAXIMUM,
         publish_calls_at: None,
     };
-    let ended = Box::pin(driver.drive(notices, prompt, stops)).await;
+    let task = prompt.map(|words| OwnPrompt { words, images });
+    let ended = Box::pin(driver.drive(notices, task, stops)).await;
     driver.end().await;
     ended.or_else(DriverExit::outcome)
 }

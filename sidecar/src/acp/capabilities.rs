@@ -22,6 +22,8 @@ pub(super) const MAXIMUM: Capabilities = Capabilities {
     compaction: true,
     // `session/fork` copies a whole conversation; the protocol cannot return to before a turn.
     fork: false,
+    // The protocol has one conversation per session; others would need a session of their own.
+    conversations: false,
     // The protocol reports a model call only after it has ended.
     budget_before_call: false,
     allowance: true,

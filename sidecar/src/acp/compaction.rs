@@ -4,6 +4,7 @@ use agent_client_protocol::Error;
 use serde_json::Value;
 
 use super::driver::Driver;
+use super::prompt::Prompt;
 use super::session;
 use super::translator::UpdateMode;
 use super::work::Compaction;
@@ -31,11 +32,11 @@ impl Driver {
         let number = self.prompts;
         self.translator.update_mode = UpdateMode::Ignored;
         self.compaction = Some(Compaction { number, interrupt: None, reply, said: String::new() });
-        let words = compact_command(instructions.as_deref());
+        let command = Prompt::of_text(compact_command(instructions.as_deref()));
         if let Some(agent) = &mut self.agent {
             agent.process.tools.turn_begins();
         }
-        self.connection()?.prompt(number, session::prompt(&self.conversation.id, &[words]));
+        self.connection()?.prompt(number, session::prompt(&self.conversation.id, &command));
         Ok(())
     }
 

@@ -22,11 +22,12 @@ use super::requests::{Answered, Requests};
 use super::start::{Agent, Starter};
 use super::terminals::Terminals;
 use super::translator::Translator;
-use super::waiting::Messages;
+use super::waiting::{Messages, OwnPrompt, Waiting};
 use super::work::{Compaction, Turn};
 use crate::adapter::{AgentCommand, EventSink, Refusal};
 use crate::kit::authorizer::{Authorization, Authorizer};
 use crate::kit::deferral::{PendingCompactions, wait_until};
+use crate::kit::images::Images;
 use crate::kit::json::text_at;
 use crate::kit::outage::Outage;
 use crate::kit::start::ConfirmedStops;
@@ -45,6 +46,8 @@ pub(super) struct Driver {
     /// Commands that arrived while the agent was starting.
     pub(super) deferred_commands: VecDeque<AgentCommand>,
     pub(super) starter: Starter,
+    /// Loads the images of messages.
+    pub(super) images: Images,
     pub(super) config: AgentSessionConfig,
     /// `None` while it is not running. The next turn starts it.
     pub(super) agent: Option<Agent>,
@@ -74,7 +77,7 @@ pub(super) struct Driver {
     /// Texts to put before the next prompt.
     pub(super) introduction: Vec<String>,
     /// Prompts that an interrupt withdrew before the agent had them. They follow the introduction.
-    pub(super) withdrawn: Vec<String>,
+    pub(super) withdrawn: Vec<OwnPrompt>,
     pub(super) paused: bool,
     /// How long the agent may take to end an interrupted turn.
     pub(super) cancel: Duration,
@@ -107,7 +110,7 @@ impl Driver {
     pub(super) async fn drive(
         &mut self,
         notices: Vec<RawEvent>,
-        prompt: Option<String>,
+        task: Option<OwnPrompt>,
         stops: ConfirmedStops,
     ) -> Result<(), DriverExit> {
         self.introduce_agent(notices).await?;
@@ -115,14 +118,14 @@ impl Driver {
             self.spending.paused = true;
             self.suspend();
         }
-        if let Some(prompt) = prompt {
+        if let Some(task) = task {
             self.hold_when_unmetered();
             if stops.interrupted {
-                self.withdrawn.push(prompt);
+                self.withdrawn.push(task);
             } else if stops.paused {
-                self.messages.add_own(prompt);
+                self.messages.waiting.push(Waiting::Own(task));
             } else {
-                self.begin_turn(vec![prompt], None).await?;
+                self.begin_turn(Waiting::Own(task)).await?;
             }
         }
         loop {

@@ -33,13 +33,14 @@ impl Driver {
             return Ok(());
         }
         while let Some(mut waiting) = self.messages.waiting.next_immediate() {
+            let prompt = self.prompt_of(waiting.words().to_owned(), waiting.images()).await?;
             if let Waiting::Message(_, reply) = &mut waiting {
                 reply.injecting().await?;
             }
             self.record_prompt(waiting.words()).await?;
             self.messages.steered += 1;
             let number = self.messages.steered;
-            let mut parameters = session::prompt(&self.conversation.id, &[waiting.words().to_owned()]);
+            let mut parameters = session::prompt(&self.conversation.id, &prompt);
             // Without a current turn, the agent must not begin one that the control plane does not know.
             parameters["_meta"] = json!({ "steering": { "idleBehavior": "promptRequired" } });
             self.messages.steering.insert(number, waiting);
@@ -94,11 +95,10 @@ impl Driver {
             match waiting {
                 Waiting::Message(message, reply) => {
                     if let Some((message, reply)) = refuse_late((message, reply), None).await? {
-                        let words = message.content.clone();
-                        return self.begin_turn(vec![words], Some((message, reply))).await;
+                        return self.begin_turn(Waiting::Message(message, reply)).await;
                     }
                 }
-                Waiting::Own(words) => return self.begin_turn(vec![words], None).await,
+                own @ Waiting::Own(_) => return self.begin_turn(own).await,
             }
         }
         Ok(())

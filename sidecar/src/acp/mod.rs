@@ -10,7 +10,7 @@
 //! | [`start`], [`restart`], [`introduction`] | starts a process in its conversation, restarts it, and composes its first prompt |
 //! | [`begin`], [`driver`] | the driver: commands in, events out |
 //! | [`work`], [`turns`], [`stopping`] | turns, pause and interrupt |
-//! | [`waiting`], [`messages`] | messages to the agent |
+//! | [`waiting`], [`messages`], [`prompt`] | messages to the agent, and their content |
 //! | [`setting_change`], [`settings`], [`adjust`], [`compaction`] | model, thinking level, mode; compaction |
 //! | [`meter`], [`spending`], [`limit`] | the conversation's cost, and the run's allowance |
 //! | [`capabilities`] | the agent's capabilities |
@@ -46,6 +46,7 @@ mod messages;
 mod meter;
 mod options;
 mod permissions;
+mod prompt;
 mod requests;
 mod restart;
 mod session;

@@ -18,6 +18,7 @@ use super::connection::Connection;
 use super::conversation_file::Conversation;
 use super::mcp;
 use super::options::Launch;
+use super::prompt::Prompt;
 use crate::kit::json::{list, one_line, text};
 use crate::kit::notices::{limits_left_out, notice, sub_agents_left_out};
 use crate::kit::outage::is_transient;
@@ -203,10 +204,9 @@ pub(super) fn demands_authentication(error: &Error) -> bool {
     error.code == ErrorCode::AuthRequired
 }
 
-/// Text blocks of a prompt.
-pub(super) fn prompt(session: &str, texts: &[String]) -> Value {
-    let blocks: Vec<Value> = texts.iter().map(|text| json!({ "type": "text", "text": text })).collect();
-    json!({ "sessionId": session, "prompt": blocks })
+/// The parameters of `session/prompt`.
+pub(super) fn prompt(session: &str, prompt: &Prompt) -> Value {
+    json!({ "sessionId": session, "prompt": prompt.blocks() })
 }
 
 pub(super) fn has_options(response: &Value) -> bool {

@@ -35,7 +35,12 @@ impl SettingChange {
                 )
             }
             Adjustment::SetThinkingLevel { level } => Some(thinking(*level, settings)),
-            Adjustment::Compact { .. } | Adjustment::Fork { .. } | Adjustment::SetAllowance { .. } => None,
+            Adjustment::Compact { .. }
+            | Adjustment::Fork { .. }
+            | Adjustment::NewConversation {}
+            | Adjustment::SwitchConversation { .. }
+            | Adjustment::LabelTurn { .. }
+            | Adjustment::SetAllowance { .. } => None,
         }
     }
 

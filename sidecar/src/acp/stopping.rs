@@ -121,7 +121,7 @@ impl Driver {
         for waiting in self.messages.waiting.take_all() {
             match waiting {
                 Waiting::Message(message, reply) => refuse_interrupted(message, reply).await?,
-                Waiting::Own(words) => self.withdrawn.push(words),
+                Waiting::Own(own) => self.withdrawn.push(own),
             }
         }
         Ok(())

@@ -7,13 +7,13 @@ use pilothouse_wire::event::SessionEnd;
 use serde_json::Value;
 
 use super::driver::Driver;
+use super::prompt::Prompt;
 use super::session;
 use super::translator::{Handoff, UpdateMode};
-use super::waiting::Waiting;
+use super::waiting::{OwnPrompt, Waiting};
 use super::work::{Interrupt, Turn};
 use crate::kit::handoff;
 use crate::kit::json::text;
-use crate::kit::messages::HeldMessage;
 use crate::kit::notices::notice;
 use crate::kit::turns::{DriverExit, turn_id};
 
@@ -26,34 +26,27 @@ const CONTINUE: &str = "The model did not answer for some time. Continue where y
 const HANDOFF_AT: u64 = 90;
 
 impl Driver {
-    /// Begins a turn with `texts`, which may come from a message. Starts the agent if it is not running. If a stop ends the start, the
-    /// texts wait like a message.
-    pub(super) async fn begin_turn(
-        &mut self,
-        texts: Vec<String>,
-        message: Option<HeldMessage>,
-    ) -> Result<(), DriverExit> {
+    /// Begins a turn with a message or a prompt of the adapter. Starts the agent if it is not running. If a stop ends the start, the
+    /// message waits again.
+    pub(super) async fn begin_turn(&mut self, waiting: Waiting) -> Result<(), DriverExit> {
         if !self.ensure_running().await? {
-            self.messages.waiting.put_back(match message {
-                Some((message, reply)) => Waiting::Message(message, reply),
-                None => Waiting::Own(texts.join("\n\n")),
-            });
+            self.messages.waiting.put_back(waiting);
             return Ok(());
         }
+        let prompt = self.prompt_of(waiting.words().to_owned(), waiting.images()).await?;
         self.turns += 1;
         let id = turn_id(&self.run.to_string(), self.turns).map_err(|e| DriverExit::agent(e.to_string()))?;
-        let message_id = message.as_ref().map(|(message, _)| message.id);
-        let reply = match message {
-            Some((_, mut reply)) => {
+        let (message_id, reply) = match waiting {
+            Waiting::Message(message, mut reply) => {
                 reply.injecting().await?;
-                Some(reply)
+                (Some(message.id), Some(reply))
             }
-            None => None,
+            Waiting::Own(_) => (None, None),
         };
         self.translator.begin_turn(id.clone());
         self.prompts += 1;
         let number = self.prompts;
-        let again = self.conversation.introduced.then(|| texts.clone());
+        let again = self.conversation.introduced.then(|| prompt.clone());
         self.turn = Some(Turn {
             id: id.clone(),
             number,
@@ -64,40 +57,48 @@ impl Driver {
             waits_for_model: false,
         });
         self.events.emit(RawEvent::TurnStarted { turn_id: id, message_id }).await?;
-        for text in &texts {
-            self.conversation.summary.record_message(&self.events.redacted(text));
-        }
-        self.prompt(number, texts).await?;
+        self.summarise(&prompt);
+        self.prompt(number, prompt).await?;
         if let Some(reply) = reply {
             reply.injected().await?;
         }
         Ok(())
     }
 
-    /// Sends a prompt. A pending introduction precedes its texts.
-    async fn prompt(&mut self, number: u64, mut texts: Vec<String>) -> Result<(), DriverExit> {
-        let introduction = std::mem::take(&mut self.introduction);
-        texts.splice(0..0, introduction.into_iter().chain(std::mem::take(&mut self.withdrawn)));
-        if let Some(turn) = &mut self.turn {
-            turn.unread = Some(texts.clone());
+    /// Adds the texts of a prompt to the conversation's summary.
+    fn summarise(&mut self, prompt: &Prompt) {
+        for text in &prompt.texts {
+            self.conversation.summary.record_message(&self.events.redacted(text));
         }
-        self.translator.meter.hears(texts.iter().map(String::len).sum());
+    }
+
+    /// Sends a prompt. A pending introduction and withdrawn prompts precede it.
+    async fn prompt(&mut self, number: u64, prompt: Prompt) -> Result<(), DriverExit> {
+        let mut before = Prompt { texts: std::mem::take(&mut self.introduction), images: Vec::new() };
+        for OwnPrompt { words, images } in std::mem::take(&mut self.withdrawn) {
+            before = before.followed_by(self.prompt_of(words, &images).await?);
+        }
+        let prompt = before.followed_by(prompt);
+        if let Some(turn) = &mut self.turn {
+            turn.unread = Some(prompt.clone());
+        }
+        self.translator.meter.hears(prompt.bytes());
         if let Some(agent) = &mut self.agent {
             agent.process.tools.turn_begins();
         }
         // The agent reads the prompt once its allowance covers a call.
         self.hold_when_spent().await?;
-        self.connection()?.prompt(number, session::prompt(&self.conversation.id, &texts));
+        self.connection()?.prompt(number, session::prompt(&self.conversation.id, &prompt));
         self.conversation.introduced = true;
         self.save_conversation().await
     }
 
     /// Continues the turn in a new conversation with a summary of this one, which the model's provider rejects.
-    async fn prompt_elsewhere(&mut self, texts: Vec<String>) -> Result<(), DriverExit> {
+    async fn prompt_elsewhere(&mut self, prompt: Prompt) -> Result<(), DriverExit> {
         self.end_agent().await;
         self.conversation.refused = true;
         if !self.ensure_running().await? {
-            self.keep_prompt(Some(texts));
+            self.keep_prompt(Some(prompt));
             return Ok(());
         }
         self.prompts += 1;
@@ -106,10 +107,8 @@ impl Driver {
             turn.number = number;
             self.translator.begin_turn(turn.id.clone());
         }
-        for text in &texts {
-            self.conversation.summary.record_message(&self.events.redacted(text));
-        }
-        self.prompt(number, texts).await
+        self.summarise(&prompt);
+        self.prompt(number, prompt).await
     }
 
     /// Handles the response to a prompt, which ends its turn or compaction.
@@ -215,8 +214,8 @@ impl Driver {
             return self.hand_over().await;
         }
         let again = self.turn.as_mut().and_then(|turn| turn.again.take());
-        if let Some(texts) = again.filter(|_| session::refuses_conversation(error)) {
-            return self.prompt_elsewhere(texts).await;
+        if let Some(prompt) = again.filter(|_| session::refuses_conversation(error)) {
+            return self.prompt_elsewhere(prompt).await;
         }
         if self.turn.is_some() && session::is_outage(error) {
             return self.wait_for_model(error).await;
@@ -246,7 +245,7 @@ impl Driver {
     }
 
     /// Keeps the turn open until it is resumed, because a stop has ended the start of the agent.
-    fn keep_prompt(&mut self, unread: Option<Vec<String>>) {
+    fn keep_prompt(&mut self, unread: Option<Prompt>) {
         if let Some(turn) = &mut self.turn {
             (turn.waits_for_model, turn.unread) = (true, unread);
         }
@@ -268,7 +267,7 @@ impl Driver {
             return Ok(());
         }
         self.translator.begin_turn(id);
-        self.prompt(number, unread.unwrap_or_else(|| vec![CONTINUE.to_owned()])).await
+        self.prompt(number, unread.unwrap_or_else(|| Prompt::of_text(CONTINUE))).await
     }
 
     fn window_is_at(&self, percent: u64) -> bool {
@@ -292,7 +291,7 @@ impl Driver {
             self.translator.begin_turn(turn.id.clone());
         }
         self.translator.handoff = Handoff::Requested;
-        self.prompt(number, vec![handoff::request(percent.as_deref())]).await
+        self.prompt(number, Prompt::of_text(handoff::request(percent.as_deref()))).await
     }
 
     /// Ends a conversation whose agent was asked for its handoff document.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pilothouse_domain::TurnId;
-use pilothouse_domain::value::MessagePriority;
+use pilothouse_domain::value::{MessageImage, MessagePriority};
 
 use crate::adapter::{Message, MessageReply};
 use crate::kit::messages::{Held, MessageQueue};
@@ -12,8 +12,14 @@ use crate::kit::messages::{Held, MessageQueue};
 pub(super) enum Waiting {
     /// From the control plane.
     Message(Message, MessageReply),
-    /// From the adapter, for content that a protocol response has no field for.
-    Own(String),
+    Own(OwnPrompt),
+}
+
+/// A prompt of the adapter itself: the task of the session, or content that a protocol response has no field for.
+pub(super) struct OwnPrompt {
+    pub(super) words: String,
+    /// Only the task has images.
+    pub(super) images: Vec<MessageImage>,
 }
 
 impl Held for Waiting {
@@ -29,7 +35,14 @@ impl Waiting {
     pub(super) fn words(&self) -> &str {
         match self {
             Self::Message(message, _) => &message.content,
-            Self::Own(words) => words,
+            Self::Own(own) => &own.words,
+        }
+    }
+
+    pub(super) fn images(&self) -> &[MessageImage] {
+        match self {
+            Self::Message(message, _) => &message.images,
+            Self::Own(own) => &own.images,
         }
     }
 }
@@ -46,7 +59,7 @@ pub(super) struct Messages {
 
 impl Messages {
     pub(super) fn add_own(&mut self, words: String) {
-        self.waiting.push(Waiting::Own(words));
+        self.waiting.push(Waiting::Own(OwnPrompt { words, images: Vec::new() }));
     }
 
     /// The interrupted turn into which the message with this number was being sent.

@@ -7,6 +7,7 @@ use pilothouse_domain::value::SessionOutcome;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::prompt::Prompt;
 use crate::adapter::{Refusal, Reply};
 use crate::kit::json::{text, text_at};
 use crate::spool::SpoolError;
@@ -55,13 +56,13 @@ pub(super) struct Turn {
     /// Number of the prompt whose response ends the turn.
     pub(super) number: u64,
     pub(super) interrupt: Option<Interrupt>,
-    /// The texts of the prompt, to repeat them in a new conversation if the provider rejects this one. `None` for the
-    /// first prompt of a conversation.
-    pub(super) again: Option<Vec<String>>,
+    /// The prompt, to repeat it in a new conversation if the provider rejects this one. `None` for the first prompt of
+    /// a conversation.
+    pub(super) again: Option<Prompt>,
     /// The outcome, once the prompt has a response. After that, only subagents keep the turn open (decision 18).
     pub(super) answered: Option<SessionOutcome>,
-    /// The texts of the last prompt, until the agent reacts to it.
-    pub(super) unread: Option<Vec<String>>,
+    /// The last prompt, until the agent reacts to it.
+    pub(super) unread: Option<Prompt>,
     /// No prompt runs: the agent's model does not answer, and a resume repeats the prompt.
     pub(super) waits_for_model: bool,
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::control_channel::{self, ControlRequest};
 use super::driver::Driver;
+use super::messages::Content;
 use super::options::AdapterOptions;
 use super::permissions::Settled;
 use super::prompt;
@@ -102,7 +103,8 @@ impl Driver {
             refuse_interrupted(message, reply).await?;
         }
         let prompt = self.beginning.as_mut().and_then(|beginning| beginning.prompt.take());
-        let task = prompt.map(|prompt| prompt::first(&self.config, &prompt));
+        let task = prompt
+            .map(|prompt| Content { text: prompt::first(&self.config, &prompt.text), images: prompt.images });
         // Within a turn, the adapter's own messages only continue it.
         let own = own.into_iter().next().filter(|_| self.translator.turn_id().is_none());
         if let Some(task) = task.or(own) {
@@ -209,6 +211,11 @@ impl Driver {
             }
             Adjustment::SetAllowance { allowance_usd } => self.set_allowance(allowance_usd, reply).await,
             Adjustment::Fork { .. } => Ok(reply.refuse(Refusal::not_supported("fork")).await?),
+            Adjustment::NewConversation {}
+            | Adjustment::SwitchConversation { .. }
+            | Adjustment::LabelTurn { .. } => {
+                Ok(reply.refuse(Refusal::not_supported("conversations")).await?)
+            }
         }
     }
 
@@ -259,7 +266,7 @@ impl Driver {
         self.translator.compacts();
         let words = compact_command(instructions.as_deref());
         let uuid = uuid::Uuid::new_v4().to_string();
-        self.write(&super::messages::line(&words, &uuid, "next"));
+        self.write(&super::messages::line(&words, &[], &uuid, "next"));
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use tracing::warn;
 use super::binary;
 use super::control_channel::ControlChannel;
 use super::conversation::ConversationFile;
-use super::messages::Messages;
+use super::messages::{Content, Messages};
 use super::options::AdapterOptions;
 use super::permissions::Permissions;
 use super::process::{Process, Received};
@@ -30,6 +30,7 @@ use crate::kit::allowance::Allowance;
 use crate::kit::authorizer::Authorizer;
 use crate::kit::claude_stream::{Options, Translator};
 use crate::kit::deferral::{PendingCompactions, PendingReplies, wait_until};
+use crate::kit::images::Images;
 use crate::kit::json::text;
 use crate::kit::notices::limits_left_out;
 use crate::kit::outage::Outage;
@@ -47,6 +48,8 @@ pub(super) struct Driver {
     pub events: EventSink,
     commands: mpsc::UnboundedReceiver<AgentCommand>,
     pub launch: Arc<SidecarLaunch>,
+    /// Loads the images of messages.
+    pub images: Images,
     pub processes: Processes,
     pub lease: Lease,
     pub own_tools: OwnTools,
@@ -70,7 +73,7 @@ pub(super) struct Driver {
     pub beginning: Option<Beginning>,
     pub reloading: Option<Reloading>,
     /// The task of the session, if an interrupt withdrew it before the agent had it.
-    pub withdrawn_task: Option<String>,
+    pub withdrawn_task: Option<Content>,
     pub control_channel: ControlChannel,
     pub tool_hooks: ToolHooks,
     pub permissions: Permissions,
@@ -129,7 +132,8 @@ enum DriverEvent {
 /// Handles `begin` and drives the agent until its conversation ends or the channel closes.
 pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError> {
     let Some(AgentCommand::Begin(begin, reply)) = context.commands.recv().await else { return Ok(()) };
-    let prompt = begin.prompt.clone();
+    let images = begin.images.clone();
+    let prompt = begin.prompt.clone().map(|text| Content { text, images });
     let mut driver = match Driver::new(context, *begin) {
         Ok(driver) => driver,
         Err(e) => {
@@ -164,6 +168,7 @@ impl Driver {
         Ok(Self {
             events,
             commands,
+            images: Images::of(Arc::clone(&launch)),
             launch,
             processes,
             lease,
@@ -276,7 +281,7 @@ impl Driver {
         if self.tool_hooks.mode() == Mode::Paused {
             if self.is_ready() && !self.paused {
                 // An agent that is only held for its allowance gets its task, and waits before the first model call.
-                self.write_kept();
+                self.write_kept().await?;
             }
             return Ok(());
         }

@@ -4,15 +4,16 @@ use pilothouse_domain::value::MessagePriority;
 use serde_json::Value;
 
 use super::driver::Driver;
-use super::messages::{self, Next};
+use super::messages::{self, Content, Next};
 use super::tool_hooks::Mode;
 use crate::adapter::{AdapterError, Refusal};
+use crate::kit::images::LoadedImage;
 
 impl Driver {
     /// Writes the messages that may be written now. Starts the process if there are any and it is not running.
     pub(super) async fn deliver_messages(&mut self) -> Result<(), AdapterError> {
         if self.is_ready() {
-            self.write_kept();
+            self.write_kept().await?;
         } else if self.messages.any_kept() {
             self.start_process()?;
         }
@@ -30,15 +31,18 @@ impl Driver {
                 }
                 Next::Write(next) => {
                     let (message, mut reply) = *next;
+                    let content = Content { text: message.content.clone(), images: message.images.clone() };
+                    let content = match self.withdrawn_task.take() {
+                        Some(task) => task.followed_by(content),
+                        None => content,
+                    };
+                    let images = self.images.load(&content.images, &self.events).await?;
                     reply.injecting().await?;
                     let priority =
                         if message.priority == MessagePriority::Immediate { "next" } else { "later" };
-                    let content = match self.withdrawn_task.take() {
-                        Some(task) => format!("{task}\n\n{}", message.content),
-                        None => message.content.clone(),
-                    };
-                    let uuid = self.messages.written(&content, message, reply);
-                    self.write_words(&content, &uuid, priority);
+                    let words = content.text.clone();
+                    let uuid = self.messages.written(content, message, reply);
+                    self.write_words(&words, &images, &uuid, priority);
                 }
             }
         }
@@ -47,30 +51,33 @@ impl Driver {
 
     /// Sends a message of the adapter itself. Starts the process if it is not running.
     pub(super) fn say(&mut self, words: &str) -> Result<(), AdapterError> {
+        let content = Content { text: words.to_owned(), images: Vec::new() };
         if !self.is_ready() {
-            self.messages.keep_own(words.to_owned());
+            self.messages.keep_own(content);
             return self.start_process();
         }
-        let uuid = self.messages.own(words);
-        self.write_words(words, &uuid, "next");
+        let uuid = self.messages.own(content);
+        self.write_words(words, &[], &uuid, "next");
         Ok(())
     }
 
     /// Writes the messages that were kept until the process was initialized.
-    pub(super) fn write_kept(&mut self) {
-        for (words, uuid) in self.messages.take_kept() {
-            self.write_words(&words, &uuid, "next");
+    pub(super) async fn write_kept(&mut self) -> Result<(), AdapterError> {
+        for (Content { text, images }, uuid) in self.messages.take_kept() {
+            let images = self.images.load(&images, &self.events).await?;
+            self.write_words(&text, &images, &uuid, "next");
         }
+        Ok(())
     }
 
-    fn write_words(&mut self, words: &str, uuid: &str, priority: &str) {
+    fn write_words(&mut self, words: &str, images: &[LoadedImage], uuid: &str, priority: &str) {
         // A stopped agent continues with the next message.
         if self.tool_hooks.mode() == Mode::Stopped {
             let released = self.tool_hooks.open();
             self.answer_hooks(released);
         }
         self.waits_for_model = false;
-        self.write(&messages::line(words, uuid, priority));
+        self.write(&messages::line(words, images, uuid, priority));
     }
 
     /// Writes a line to Claude Code, if it is running.

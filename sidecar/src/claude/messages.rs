@@ -6,18 +6,37 @@
 
 use std::collections::VecDeque;
 
+use pilothouse_domain::value::MessageImage;
 use pilothouse_domain::{MessageId, TurnId};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::adapter::{Message, MessageReply};
+use crate::kit::images::LoadedImage;
 use crate::kit::messages::{HeldMessage, MessageQueue};
+
+/// The content of a message. Its images are loaded just before it is written.
+#[derive(Debug, Clone)]
+pub(super) struct Content {
+    pub text: String,
+    pub images: Vec<MessageImage>,
+}
+
+impl Content {
+    /// This content and `next` in one message.
+    pub(super) fn followed_by(mut self, next: Self) -> Self {
+        self.text.push_str("\n\n");
+        self.text.push_str(&next.text);
+        self.images.extend(next.images);
+        self
+    }
+}
 
 /// A message that Claude Code has received, but not the model.
 #[derive(Debug)]
 struct Written {
     uuid: String,
-    content: String,
+    content: Content,
     /// `None` for a message of the adapter itself.
     message: Option<HeldMessage>,
     /// An interrupt has recalled it.
@@ -31,7 +50,7 @@ struct Written {
 /// A message that is kept until a process is initialized and the agent is not paused.
 #[derive(Debug)]
 struct Kept {
-    content: String,
+    content: Content,
     /// Of a message that was written to an earlier process. `None` for a new one of the adapter itself.
     uuid: Option<String>,
 }
@@ -52,7 +71,17 @@ pub(super) enum Next {
     TooLate(Box<HeldMessage>),
 }
 
-pub(super) fn line(content: &str, uuid: &str, priority: &str) -> Value {
+/// The line of a message. Claude Code takes the last text of a message with images as its prompt.
+pub(super) fn line(text: &str, images: &[LoadedImage], uuid: &str, priority: &str) -> Value {
+    let content = if images.is_empty() {
+        json!(text)
+    } else {
+        let images = images.iter().map(|image| {
+            let source = json!({ "type": "base64", "media_type": image.media_type, "data": image.base64 });
+            json!({ "type": "image", "source": source })
+        });
+        images.chain([json!({ "type": "text", "text": text })]).collect()
+    };
     json!({
         "type": "user",
         "message": { "role": "user", "content": content },
@@ -88,11 +117,11 @@ impl Messages {
     }
 
     /// Records a message as written with this content. Returns the `uuid` for its line, which is the message's id.
-    pub(super) fn written(&mut self, content: &str, message: Message, reply: MessageReply) -> String {
+    pub(super) fn written(&mut self, content: Content, message: Message, reply: MessageReply) -> String {
         let uuid = message.id.to_string();
         self.written.push(Written {
             uuid: uuid.clone(),
-            content: content.to_owned(),
+            content,
             message: Some((message, reply)),
             recalled: false,
             taken: false,
@@ -102,9 +131,8 @@ impl Messages {
     }
 
     /// Records a message of the adapter itself. Returns the `uuid` for its line.
-    pub(super) fn own(&mut self, content: &str) -> String {
+    pub(super) fn own(&mut self, content: Content) -> String {
         let uuid = Uuid::new_v4().to_string();
-        let content = content.to_owned();
         self.written.push(Written {
             uuid: uuid.clone(),
             content,
@@ -117,22 +145,22 @@ impl Messages {
     }
 
     /// Keeps a message of the adapter itself until it can be written.
-    pub(super) fn keep_own(&mut self, content: String) {
+    pub(super) fn keep_own(&mut self, content: Content) {
         self.kept.push(Kept { content, uuid: None });
     }
 
-    /// Removes the kept messages, because they are written now: their texts and ids.
-    pub(super) fn take_kept(&mut self) -> Vec<(String, String)> {
+    /// Removes the kept messages, because they are written now: their contents and ids.
+    pub(super) fn take_kept(&mut self) -> Vec<(Content, String)> {
         let mut lines = Vec::new();
         for Kept { content, uuid } in std::mem::take(&mut self.kept) {
-            let uuid = uuid.unwrap_or_else(|| self.own(&content));
+            let uuid = uuid.unwrap_or_else(|| self.own(content.clone()));
             lines.push((content, uuid));
         }
         lines
     }
 
-    /// Removes the kept messages, because they are not written: the texts of the adapter's own, and the others.
-    pub(super) fn withdraw_kept(&mut self) -> (Vec<String>, Vec<HeldMessage>) {
+    /// Removes the kept messages, because they are not written: the contents of the adapter's own, and the others.
+    pub(super) fn withdraw_kept(&mut self) -> (Vec<Content>, Vec<HeldMessage>) {
         let (mut own, mut others) = (Vec::new(), Vec::new());
         for Kept { content, uuid } in std::mem::take(&mut self.kept) {
             match uuid.and_then(|uuid| self.take_written(&uuid)) {
@@ -159,13 +187,13 @@ impl Messages {
 
     /// Whether a prompt of Claude Code was written by this adapter.
     pub(super) fn is_ours(&self, prompt: &str) -> bool {
-        self.written.iter().any(|written| !written.recalled && written.content == prompt)
+        self.written.iter().any(|written| !written.recalled && written.content.text == prompt)
     }
 
     /// The message of a prompt that is being processed.
     pub(super) fn of_prompt(&mut self, prompt: &str) -> Option<MessageId> {
         // Messages with the same text are processed in order.
-        let fits = |written: &&mut Written| written.content == prompt && !written.taken;
+        let fits = |written: &&mut Written| written.content.text == prompt && !written.taken;
         let written = self.written.iter_mut().find(fits)?;
         written.taken = true;
         written.message.as_ref().map(|(message, _)| message.id)

@@ -77,6 +77,7 @@ impl Adapter for Claude {
             compaction: true,
             // Claude Code only forks whole conversations, and reports no price before a call.
             fork: false,
+            conversations: false,
             budget_before_call: false,
             allowance: true,
             unmetered: false,

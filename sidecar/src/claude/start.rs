@@ -14,6 +14,7 @@ use super::arguments::{self, Start};
 use super::commands::thinking_tokens;
 use super::control_channel::ControlRequest;
 use super::driver::Driver;
+use super::messages::Content;
 use super::new_conversation::is_lost;
 use super::options::AdapterOptions;
 use super::process::{Output, Process, Received};
@@ -37,7 +38,7 @@ pub(super) struct Initialization {
 pub(super) struct Beginning {
     pub reply: Reply,
     /// `None` without a prompt, or if an interrupt has withdrawn it.
-    pub prompt: Option<String>,
+    pub prompt: Option<Content>,
 }
 
 /// A reload that is not confirmed yet, with what applies if the process does not start.
@@ -169,14 +170,15 @@ impl Driver {
         }
         if let Some(Beginning { reply, prompt }) = self.beginning.take() {
             if let Some(prompt) = &prompt {
-                self.record_message(prompt).await?;
+                self.record_message(&prompt.text).await?;
             }
             reply.done().await?;
             self.emit_settings().await?;
             self.report_limits().await?;
             self.hold_when_spent().await?;
-            if let Some(prompt) = prompt {
-                self.messages.keep_own(prompt::first(&self.config, &prompt));
+            if let Some(Content { text, images }) = prompt {
+                let text = prompt::first(&self.config, &text);
+                self.messages.keep_own(Content { text, images });
             }
         }
         if let Some(Reloading { reply, .. }) = self.reloading.take() {

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | [`agent_env`] | the option `env` of all adapters |
 //! | [`agent_process`] | the process of an agent: log, pause, guaranteed end |
-//! | [`turns`] | ids of turns, and why a driver stops |
-//! | [`messages`] | messages that wait for their turn |
+//! | [`turns`], [`turn_tree`] | ids of turns, and why a driver stops; the branches of conversations |
+//! | [`messages`], [`images`] | messages that wait for their turn, and their images |
 //! | [`deferral`] | commands that are carried out later: pauses, interrupts, compactions |
 //! | [`start`] | commands that arrive while an agent starts |
 //! | [`allowance`] | the spending limit of a run |
@@ -31,6 +31,7 @@ pub(crate) mod deferral;
 pub(crate) mod delegation;
 pub(crate) mod form;
 pub(crate) mod handoff;
+pub(crate) mod images;
 pub(crate) mod json;
 pub(crate) mod lines;
 pub(crate) mod messages;
@@ -41,6 +42,7 @@ pub(crate) mod owner_requests;
 pub(crate) mod permission;
 pub(crate) mod start;
 pub(crate) mod tool_names;
+pub(crate) mod turn_tree;
 pub(crate) mod turns;
 pub(crate) mod usage;
 

@@ -185,6 +185,7 @@ mod tests {
             let message = Message {
                 id,
                 content: content.to_owned(),
+                images: Vec::new(),
                 priority: MessagePriority::Queued,
                 source: MessageSource::User,
                 expected_turn: None,

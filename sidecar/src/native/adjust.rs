@@ -1,13 +1,10 @@
 //! Adjustments of the agent's settings (S1 5).
 
 use pilothouse_agent::session::{CompactionResult, SessionError};
-use pilothouse_domain::TurnId;
 use pilothouse_domain::value::Adjustment;
-use serde_json::json;
 
 use super::driver::Driver;
 use crate::adapter::{Refusal, Reply};
-use crate::kit::notices::detailed_notice;
 use crate::kit::turns::DriverExit;
 
 impl Driver {
@@ -31,7 +28,10 @@ impl Driver {
                 });
                 return Ok(());
             }
-            Adjustment::Fork { before_turn_id } => self.fork(&before_turn_id).await?,
+            conversations @ (Adjustment::Fork { .. }
+            | Adjustment::NewConversation {}
+            | Adjustment::SwitchConversation { .. }
+            | Adjustment::LabelTurn { .. }) => self.change_conversations(&conversations).await?,
             Adjustment::SetAllowance { allowance_usd } => {
                 let set = self.allowance.set(allowance_usd.as_deref());
                 if set.is_ok() {
@@ -66,23 +66,5 @@ impl Driver {
             Err(error) => reply.refuse(Refusal::invalid(error.to_string())).await?,
         }
         self.confirm_pause().await
-    }
-
-    /// Resets the conversation to before a turn. Only possible between turns.
-    async fn fork(&self, turn: &TurnId) -> Result<Result<(), String>, DriverExit> {
-        if self.turn.is_some() || self.work.is_some() {
-            return Ok(Err("the agent is working: a conversation goes back between turns".into()));
-        }
-        let Some(after) = self.saved_state.before(turn) else {
-            return Ok(Err(format!("this conversation has no turn {turn}")));
-        };
-        if let Err(error) = self.session()?.branch(after) {
-            return Ok(Err(error.to_string()));
-        }
-        let summary = format!("the conversation continues from before the turn {turn}");
-        self.events
-            .emit(detailed_notice("conversation_forked", summary, json!({ "beforeTurnId": turn })))
-            .await?;
-        Ok(Ok(()))
     }
 }

@@ -8,6 +8,7 @@ use pilothouse_agent::event::SessionEvent;
 use pilothouse_agent::model::genai::Connections;
 use pilothouse_agent::session::{AgentSession, CompactionResult, Prompted, SessionError};
 use pilothouse_domain::TurnId;
+use pilothouse_domain::value::MessageImage;
 use pilothouse_wire::command::{AgentSessionConfig, Begin};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
@@ -26,6 +27,7 @@ use crate::adapter::{AdapterError, AgentCommand, AgentContext, EventSink, Messag
 use crate::kit::allowance::Allowance;
 use crate::kit::authorizer::Authorizer;
 use crate::kit::deferral::{PendingReplies, wait_until};
+use crate::kit::images::Images;
 use crate::kit::messages::MessageQueue;
 use crate::kit::turns::{DriverExit, state_error};
 
@@ -37,6 +39,8 @@ pub(super) struct Driver {
     pub commands: mpsc::UnboundedReceiver<AgentCommand>,
     pub config: AgentSessionConfig,
     pub setup: Setup,
+    /// Loads the images of messages.
+    pub images: Images,
     pub saved_state: SavedState,
     /// `None` only while it is being reopened.
     pub session: Option<AgentSession>,
@@ -78,6 +82,12 @@ pub(super) struct Driver {
     pub stream_output: bool,
 }
 
+/// What opens the first turn.
+pub(super) struct Opening {
+    pub text: String,
+    pub images: Vec<MessageImage>,
+}
+
 /// A message on its way into the conversation.
 pub(super) struct InjectingMessage {
     pub tag: String,
@@ -85,18 +95,18 @@ pub(super) struct InjectingMessage {
 }
 
 impl Driver {
-    /// Opens the conversation. Also returns the text that opens the first turn.
+    /// Opens the conversation. Also returns what opens the first turn.
     pub(super) async fn open(
         context: AgentContext,
         begin: Begin,
         connections: Connections,
-    ) -> Result<(Self, Option<String>), AdapterError> {
+    ) -> Result<(Self, Option<Opening>), AdapterError> {
         let authorizer = Authorizer::of(&context, None)?;
         let (governor, approvals) = DriverGovernor::new(context.lease.clone());
         let setup = Setup::new(&context, governor, authorizer.is_some(), connections)?;
         let mut saved_state =
             SavedState::open(Path::new(&context.launch.session_home)).map_err(|e| state_error(&e))?;
-        let Begin { config, resume_conversation, prompt, allowance_usd, allow_unmetered } = begin;
+        let Begin { config, resume_conversation, prompt, images, allowance_usd, allow_unmetered } = begin;
         let conversation = saved_state.conversation().filter(|_| resume_conversation).map(Path::to_owned);
         let (session, session_events) = setup.open(&config, &saved_state, conversation).await?;
         let state = session.state();
@@ -104,14 +114,15 @@ impl Driver {
         let allowance =
             Allowance::new(allowance_usd.as_deref())?.after(dollars(state.meters.total().cost_usd));
         let stream_output = Options::read(&config.adapter_options)?.stream_output;
-        let opening = prompt.map(|prompt| prompt::opening(&config, prompt));
-        let AgentContext { events, commands, .. } = context;
+        let opening = prompt.map(|prompt| Opening { text: prompt::opening(&config, prompt), images });
+        let AgentContext { launch, events, commands, .. } = context;
         let logs = Logs::without_secrets(events.redactor().clone());
         let driver = Self {
             events,
             commands,
             config,
             setup,
+            images: Images::of(launch),
             saved_state,
             session: Some(session),
             session_events,
@@ -154,7 +165,7 @@ impl Driver {
     }
 
     /// Drives the conversation until it ends.
-    pub(super) async fn run(&mut self, opening: Option<String>) -> Result<(), AdapterError> {
+    pub(super) async fn run(&mut self, opening: Option<Opening>) -> Result<(), AdapterError> {
         let done = match self.begin(opening).await {
             Ok(()) => self.until_over().await,
             Err(done) => done,
@@ -165,12 +176,13 @@ impl Driver {
         done.outcome()
     }
 
-    async fn begin(&mut self, opening: Option<String>) -> Result<(), DriverExit> {
+    async fn begin(&mut self, opening: Option<Opening>) -> Result<(), DriverExit> {
         let mut events = vec![self.setup.settings(self.session()?)];
         events.extend(self.setup.notices(&self.config));
+        events.extend(self.saved_state.conversations_to_choose());
         self.events.emit_all(events).await?;
         match opening {
-            Some(text) => self.begin_turn(text, None).await,
+            Some(Opening { text, images }) => self.begin_turn(text, &images, None).await,
             None => Ok(()),
         }
     }

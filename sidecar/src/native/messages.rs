@@ -1,10 +1,13 @@
 //! Messages: held until their turn, given to the agent, or refused once that turn is over (decisions 29, 30).
 
+use pilothouse_agent::message::UserContent;
 use pilothouse_agent::session::PromptOptions;
 use pilothouse_domain::TurnId;
+use pilothouse_domain::value::MessageImage;
 
 use super::driver::{Driver, InjectingMessage};
 use crate::adapter::{Message, MessageReply, Refusal};
+use crate::kit::images::left_out;
 use crate::kit::messages::{HeldMessage, refuse_late};
 use crate::kit::turns::DriverExit;
 
@@ -61,10 +64,28 @@ impl Driver {
         message: &Message,
         mut reply: MessageReply,
     ) -> Result<PromptOptions, DriverExit> {
+        let images = self.load_images(&message.images).await?;
         reply.injecting().await?;
         let tag = message.id.to_string();
         self.injecting.push(InjectingMessage { tag: tag.clone(), reply });
-        Ok(PromptOptions { tag: Some(tag), ..PromptOptions::default() })
+        Ok(PromptOptions { tag: Some(tag), images, ..PromptOptions::default() })
+    }
+
+    /// Loads images for the conversation. A model that cannot see them gets a placeholder, and a later model the images.
+    pub(super) async fn load_images(&self, images: &[MessageImage]) -> Result<Vec<UserContent>, DriverExit> {
+        if images.is_empty() {
+            return Ok(Vec::new());
+        }
+        let loaded = self.images.load(images, &self.events).await?;
+        let model = self.session()?.state().model;
+        if !loaded.is_empty() && !model.vision {
+            let why = format!("the model {} cannot see images", model.name());
+            self.events.emit(left_out(loaded.len(), &why)).await?;
+        }
+        let content = loaded
+            .into_iter()
+            .map(|it| UserContent::Image { mime_type: it.media_type.to_string(), data: it.base64 });
+        Ok(content.collect())
     }
 
     pub(super) async fn injected(&mut self, tag: &str) -> Result<(), DriverExit> {
@@ -93,7 +114,8 @@ impl Driver {
         while self.turn.is_none() && self.work.is_none() && !self.paused {
             let Some(message) = self.held.next() else { break };
             if let Some((message, reply)) = refuse_late(message, None).await? {
-                self.begin_turn(message.content.clone(), Some((message, reply))).await?;
+                let (text, images) = (message.content.clone(), message.images.clone());
+                self.begin_turn(text, &images, Some((message, reply))).await?;
             }
         }
         Ok(())

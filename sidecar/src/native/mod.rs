@@ -10,7 +10,7 @@
 //! | [`driver`], [`turns`] | the conversation and its turns |
 //! | [`approvals`], [`event_handler`] | the agent's requests to proceed, and its events |
 //! | [`authorization`] | permission for tool calls in a project |
-//! | [`commands`], [`adjust`] | commands of the control plane |
+//! | [`commands`], [`adjust`], [`conversations`] | commands of the control plane |
 //! | [`owner_commands`] | commands of the owner during a turn |
 //! | [`messages`] | messages: held, given, refused |
 //! | [`elicit`] | questions of MCP servers to the owner |
@@ -27,6 +27,7 @@ mod allowed;
 mod approvals;
 mod authorization;
 mod commands;
+mod conversations;
 mod driver;
 mod elicit;
 mod emit;
@@ -86,6 +87,7 @@ impl Adapter for Native {
             thinking_levels: true,
             compaction: true,
             fork: true,
+            conversations: true,
             budget_before_call: true,
             allowance: true,
             unmetered: false,

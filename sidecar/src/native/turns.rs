@@ -3,7 +3,7 @@
 use pilothouse_agent::bash::UserCommand;
 use pilothouse_agent::event::AgentOutcome;
 use pilothouse_agent::session::{PromptOptions, Prompted, SessionError};
-use pilothouse_domain::value::{MessageSource, SessionOutcome};
+use pilothouse_domain::value::{MessageImage, MessageSource, SessionOutcome};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::{AssistantContent, SessionEnd};
 use serde_json::Value;
@@ -22,26 +22,28 @@ impl Driver {
     pub(super) async fn begin_turn(
         &mut self,
         text: String,
+        images: &[MessageImage],
         message: Option<HeldMessage>,
     ) -> Result<(), DriverExit> {
-        let after = self.session()?.state().leaf;
-        let turn_id = self.saved_state.begin_turn(after)?;
-        let mut options = PromptOptions::default();
         let message_id = message.as_ref().map(|(message, _)| message.id);
         let source = message.as_ref().map(|(message, _)| message.source);
+        let is_command = source == Some(MessageSource::User) && UserCommand::parse(&text).is_some();
+        let mut options = PromptOptions::default();
+        if !is_command {
+            options.images = self.load_images(images).await?;
+        }
+        let after = self.session()?.state().leaf;
+        let turn_id = self.saved_state.begin_turn(after)?;
         if let Some((message, mut reply)) = message {
             reply.injecting().await?;
             options.tag = Some(message.id.to_string());
             self.injecting.push(InjectingMessage { tag: message.id.to_string(), reply });
         }
-        self.events.emit(RawEvent::TurnStarted { turn_id: turn_id.clone(), message_id }).await?;
+        let mut events = vec![RawEvent::TurnStarted { turn_id: turn_id.clone(), message_id }];
+        events.extend(self.saved_state.conversations_to_choose());
+        self.events.emit_all(events).await?;
         self.turn = Some(turn_id);
-        let of_owner = source == Some(MessageSource::User);
-        if of_owner && UserCommand::parse(&text).is_some() {
-            self.execute(text)
-        } else {
-            self.prompt(text, options)
-        }
+        if is_command { self.execute(text) } else { self.prompt(text, options) }
     }
 
     /// Runs an owner's command, `!command` or `!!command` (decision 41).

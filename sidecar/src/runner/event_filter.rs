@@ -174,6 +174,7 @@ impl RunnerEventFilter {
         let message = Message {
             id,
             content: instruction,
+            images: Vec::new(),
             priority: MessagePriority::Queued,
             source: MessageSource::System,
             expected_turn: None,

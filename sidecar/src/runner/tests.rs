@@ -220,6 +220,7 @@ impl Given {
             .unwrap(),
             resume_conversation: false,
             prompt: Some("Do it.".into()),
+            images: Vec::new(),
             allowance_usd: None,
             allow_unmetered: false,
         };
@@ -240,6 +241,7 @@ impl Given {
         let message = Message {
             id,
             content: text.into(),
+            images: Vec::new(),
             priority: MessagePriority::Immediate,
             source: MessageSource::User,
             expected_turn: expected_turn.map(|turn| TurnId::parse(turn).unwrap()),

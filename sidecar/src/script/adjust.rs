@@ -21,7 +21,10 @@ impl Player {
                 None
             }
             Adjustment::Compact { .. } => None,
-            Adjustment::Fork { before_turn_id } => self.has_no_turn(before_turn_id.as_str()),
+            Adjustment::Fork { .. }
+            | Adjustment::NewConversation {}
+            | Adjustment::SwitchConversation { .. }
+            | Adjustment::LabelTurn { .. } => self.change_conversations(&adjustment).await?,
             Adjustment::SetAllowance { allowance_usd } => {
                 self.allowance.set(allowance_usd.as_deref()).err().map(|invalid| invalid.refusal())
             }
@@ -40,10 +43,12 @@ impl Player {
                     .await?;
                 self.notice("compaction_ended", "The conversation is summarised", None).await?;
             }
-            Adjustment::Fork { before_turn_id } => {
-                self.notice("forked", &format!("Continues from before {before_turn_id}"), None).await?;
-            }
-            Adjustment::SetAllowance { .. } => {}
+            // Published already.
+            Adjustment::Fork { .. }
+            | Adjustment::NewConversation {}
+            | Adjustment::SwitchConversation { .. }
+            | Adjustment::LabelTurn { .. }
+            | Adjustment::SetAllowance { .. } => {}
         }
         Ok(reply.done().await?)
     }

@@ -133,6 +133,7 @@ impl Player {
         mut reply: MessageReply,
         answer: bool,
     ) -> Result<(), PlayerExit> {
+        self.last_images = self.images.load(&message.images, &self.events).await?;
         reply.injecting().await?;
         self.last_message = message.content;
         reply.injected().await?;

@@ -46,7 +46,7 @@ fn default_on_steer() -> String {
 pub enum Step {
     /// A turn: `turn_started`, its steps, `turn_completed`.
     Turn(Turn),
-    /// The agent says something. `{{message}}`, `{{objective}}`, `{{handoff}}` and `{{configuration}}` are replaced.
+    /// The agent says something. `{{message}}`, `{{images}}`, `{{objective}}`, `{{handoff}}` and `{{configuration}}` are replaced.
     Say(String),
     /// The agent thinks.
     Think(String),

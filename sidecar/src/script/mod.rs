@@ -72,6 +72,7 @@ const fn maximum(governed: bool) -> Capabilities {
         thinking_levels: true,
         compaction: true,
         fork: true,
+        conversations: true,
         budget_before_call: true,
         allowance: true,
         unmetered: false,

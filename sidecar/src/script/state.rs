@@ -8,6 +8,8 @@ use pilothouse_domain::Usd;
 use pilothouse_domain::value::TokenUsage;
 use serde::{Deserialize, Serialize};
 
+use crate::kit::turn_tree::TurnTree;
+
 /// Running totals of one meter and model (decision 31).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Totals {
@@ -30,6 +32,9 @@ pub(super) struct State {
     pub warned: bool,
     /// Totals by meter, model and subagent.
     pub meters: BTreeMap<String, Totals>,
+    /// The conversations of the session, from their first change on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TurnTree>,
 }
 
 #[derive(Debug)]

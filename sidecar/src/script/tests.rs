@@ -36,6 +36,7 @@ impl EventFilter for Interjects {
             let message = Message {
                 id,
                 content: "this".into(),
+                images: Vec::new(),
                 priority: MessagePriority::Immediate,
                 source: MessageSource::User,
                 expected_turn: None,
@@ -92,6 +93,7 @@ async fn message_just_before_its_wait_satisfies_the_wait() {
         config: serde_json::from_value(config).unwrap(),
         resume_conversation: false,
         prompt: Some("Do it.".into()),
+        images: Vec::new(),
         allowance_usd: None,
         allow_unmetered: false,
     };

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 
 use pilothouse_domain::MeterId;
+use pilothouse_domain::value::MessageImage;
 use pilothouse_wire::command::Begin;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -29,7 +30,7 @@ use crate::own_tools::OwnTools;
 /// Handles `begin` and drives the agent until its conversation ends or the channel closes.
 pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError> {
     let Some(AgentCommand::Begin(begin, reply)) = context.commands.recv().await else { return Ok(()) };
-    let Begin { config, resume_conversation, prompt, allowance_usd, allow_unmetered } = *begin;
+    let Begin { config, resume_conversation, prompt, images, allowance_usd, allow_unmetered } = *begin;
     let allowance = Allowance::new(allowance_usd.as_deref())?;
     let launch = match Launch::read(&config.adapter_options, |name| std::env::var(name).ok()) {
         Ok(launch) => launch,
@@ -108,7 +109,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         repairs: 0,
         published: Shim::MAXIMUM,
     };
-    let ended = Box::pin(run_turns(&mut driver, prompt, stops)).await;
+    let ended = Box::pin(run_turns(&mut driver, prompt, &images, stops)).await;
     let stopped = driver.end().await;
     ended.or_else(DriverExit::outcome)?;
     stopped.or_else(DriverExit::outcome)
@@ -118,6 +119,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
 async fn run_turns(
     driver: &mut Driver,
     prompt: Option<String>,
+    images: &[MessageImage],
     stops: ConfirmedStops,
 ) -> Result<(), DriverExit> {
     driver.publish_capabilities().await?;
@@ -127,11 +129,15 @@ async fn run_turns(
         driver.stops.owner = true;
         driver.suspend();
     }
-    match prompt {
-        Some(prompt) if stops.interrupted => driver.introduction.push(prompt),
-        Some(prompt) if stops.paused => driver.prompt = Some(prompt),
-        Some(prompt) => driver.begin_turn(prompt, None).await?,
-        None => {}
+    if let Some(prompt) = prompt {
+        let prompt = driver.text_of(&prompt, images).await?;
+        if stops.interrupted {
+            driver.introduction.push(prompt);
+        } else if stops.paused {
+            driver.prompt = Some(prompt);
+        } else {
+            driver.begin_turn(prompt, None).await?;
+        }
     }
     driver.drive().await
 }

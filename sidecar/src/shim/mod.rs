@@ -56,6 +56,7 @@ impl Shim {
         thinking_levels: false,
         compaction: false,
         fork: false,
+        conversations: false,
         budget_before_call: false,
         allowance: true,
         unmetered: false,

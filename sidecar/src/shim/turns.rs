@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use pilothouse_domain::TurnId;
-use pilothouse_domain::value::{MessagePriority, SessionOutcome};
+use pilothouse_domain::value::{MessageImage, MessagePriority, SessionOutcome};
 use pilothouse_shim::error::{CallError, Recovery};
 use pilothouse_shim::event::{Completion, CompletionOutcome};
 use pilothouse_shim::message::{AgentState, ContextInjection};
@@ -16,6 +16,7 @@ use super::brief::brief;
 use super::driver::Driver;
 use crate::adapter::{Message, MessageReply, Refusal};
 use crate::kit::conversation_summary::ConversationSummary;
+use crate::kit::images::{left_out, text_without_images};
 use crate::kit::messages::{HeldMessage, refuse_late};
 use crate::kit::notices::notice;
 use crate::kit::start::{Restart, later_start};
@@ -88,9 +89,10 @@ impl Driver {
                 return Ok(());
             };
             let client = shim.client.clone();
+            let text = self.text_of(&message.content, &message.images).await?;
             reply.injecting().await?;
-            self.conversation.summary.record_message(&self.events.redacted(&message.content));
-            let injection = ContextInjection::required(message.content.clone());
+            self.conversation.summary.record_message(&self.events.redacted(&text));
+            let injection = ContextInjection::required(text.clone());
             let sent = self.uninterrupted(async move { client.inject(&injection).await }).await;
             match sent.ok_or(DriverExit::Over)? {
                 Ok(()) => reply.injected().await?,
@@ -105,7 +107,12 @@ impl Driver {
                     let summary = format!("the shim did not take a message ({error}); it follows the turn");
                     self.events.emit(notice("message_not_taken", summary)).await?;
                     // After the turn it is a message like any other.
-                    let message = Message { priority: MessagePriority::Queued, ..message };
+                    let message = Message {
+                        content: text,
+                        images: Vec::new(),
+                        priority: MessagePriority::Queued,
+                        ..message
+                    };
                     self.messages.put_back((message, reply));
                 }
             }
@@ -123,11 +130,23 @@ impl Driver {
         }
         while let Some(held) = self.messages.next() {
             if let Some((message, reply)) = refuse_late(held, None).await? {
-                let text = message.content.clone();
+                let text = self.text_of(&message.content, &message.images).await?;
                 return self.begin_turn(text, Some((message, reply))).await;
             }
         }
         Ok(())
+    }
+
+    /// The text of a message, whose images the shim cannot receive.
+    pub(super) async fn text_of(
+        &mut self,
+        text: &str,
+        images: &[MessageImage],
+    ) -> Result<String, DriverExit> {
+        if !images.is_empty() {
+            self.events.emit(left_out(images.len(), "a shim receives texts only")).await?;
+        }
+        Ok(text_without_images(text, images.len()))
     }
 
     pub(super) async fn begin_turn(

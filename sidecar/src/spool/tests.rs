@@ -202,6 +202,7 @@ async fn unfinished_commands_persist_except_uncertain_messages() {
         command: Command::SteeringMessage {
             message_id,
             content: "x".into(),
+            images: Vec::new(),
             priority: pilothouse_domain::value::MessagePriority::Immediate,
             source: pilothouse_domain::value::MessageSource::User,
             expected_turn_id: None,
@@ -255,6 +256,7 @@ async fn events_carry_the_trace_of_their_command_or_message() {
     let message = Command::SteeringMessage {
         message_id,
         content: "x".into(),
+        images: Vec::new(),
         priority: pilothouse_domain::value::MessagePriority::Immediate,
         source: pilothouse_domain::value::MessageSource::User,
         expected_turn_id: None,
@@ -371,6 +373,7 @@ async fn full_disk_delays_events_and_loses_nothing() {
         large.command = Command::SteeringMessage {
             message_id: MessageId::new(Uuid::from_u128(5)),
             content: "y".repeat(20_000),
+            images: Vec::new(),
             priority: pilothouse_domain::value::MessagePriority::Immediate,
             source: pilothouse_domain::value::MessageSource::User,
             expected_turn_id: None,

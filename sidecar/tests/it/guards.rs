@@ -211,6 +211,7 @@ async fn escaped_processes_of_claude_code_end() {
             config,
             resume_conversation: false,
             prompt: Some("go".into()),
+            images: Vec::new(),
             allowance_usd: None,
             allow_unmetered: false,
         })));

@@ -234,6 +234,7 @@ pub(crate) fn begin_with(options: Value, resume_conversation: bool, prompt: Opti
         config: config(options),
         resume_conversation,
         prompt: prompt.map(Into::into),
+        images: Vec::new(),
         allowance_usd: None,
         allow_unmetered: false,
     }))
@@ -243,6 +244,7 @@ pub(crate) fn message(text: &str, priority: MessagePriority) -> Command {
     Command::SteeringMessage {
         message_id: MessageId::new(Uuid::now_v7()),
         content: text.into(),
+        images: Vec::new(),
         priority,
         source: MessageSource::User,
         expected_turn_id: None,

@@ -49,14 +49,14 @@ async fn queued_message_waits_and_blocks_no_other_command() {
 async fn message_for_an_ended_turn_is_refused() {
     let (gateway, _folders, _sidecar) = playing(json!([turn(json!([{ "say": "hi" }]))])).await;
     gateway.sees("turn_completed").await;
-    let Command::SteeringMessage { message_id, content, priority, source, .. } =
+    let Command::SteeringMessage { message_id, content, images, priority, source, .. } =
         message("too late", MessagePriority::Immediate)
     else {
         unreachable!()
     };
     let expected_turn_id = Some("turn-1-1".parse().unwrap());
-    let id =
-        gateway.send(Command::SteeringMessage { message_id, content, priority, source, expected_turn_id });
+    let late = Command::SteeringMessage { message_id, content, images, priority, source, expected_turn_id };
+    let id = gateway.send(late);
     gateway.acknowledged(id, "turn-over").await;
 }
 

@@ -157,6 +157,7 @@ fn begin(folder: &Path, prompt: Option<&str>) -> Begin {
         },
         resume_conversation: false,
         prompt: prompt.map(Into::into),
+        images: Vec::new(),
         allowance_usd: None,
         allow_unmetered: false,
     }

@@ -75,10 +75,18 @@ impl Player {
         {
             *text = text
                 .replace("{{message}}", &self.last_message)
+                .replace("{{images}}", &self.images_text())
                 .replace("{{objective}}", &self.config.objective)
                 .replace("{{handoff}}", &self.handoff_text())
                 .replace("{{configuration}}", &self.configuration());
         }
+    }
+
+    /// Types and sizes of the images of the last message.
+    fn images_text(&self) -> String {
+        let described =
+            self.last_images.iter().map(|image| format!("{} ({} bytes)", image.media_type, image.size_bytes));
+        described.collect::<Vec<_>>().join(", ")
     }
 
     fn handoff_text(&self) -> String {

@@ -5,10 +5,12 @@
 //! | here | runs the program, instruction by instruction |
 //! | [`turns`] | begins and ends turns |
 //! | [`emit`] | emits events |
+//! | [`conversations`] | the conversations of the session |
 //! | [`wait`] | waits of the program |
 //! | [`own_tools`] | calls of Pilothouse's own tools |
 //! | [`governed`] | tool calls that the control plane authorizes |
 
+mod conversations;
 mod emit;
 mod governed;
 mod own_tools;
@@ -41,6 +43,7 @@ use crate::adapter::{
 use crate::faults::Faults;
 use crate::kit::allowance::Allowance;
 use crate::kit::authorizer::Authorizer;
+use crate::kit::images::{Images, LoadedImage};
 use crate::kit::messages::{HeldMessage, MessageQueue};
 use crate::kit::notices::limits_left_out;
 use crate::kit::turns::state_error;
@@ -146,6 +149,10 @@ pub(super) struct Player {
     pub steered: u32,
     /// The replacement of `{{message}}`.
     pub last_message: String,
+    /// The replacement of `{{images}}`.
+    pub last_images: Vec<LoadedImage>,
+    /// Loads the images of messages.
+    pub images: Images,
     pub after_stop: Vec<(String, Vec<Body>)>,
     /// The run's allowance and its spend (decision 32).
     pub allowance: Allowance,
@@ -157,10 +164,12 @@ pub(super) struct Player {
 /// Handles `begin` and plays until the conversation ends or the channel closes.
 pub(super) async fn play(mut context: AgentContext, faults: Faults) -> Result<(), AdapterError> {
     let Some(AgentCommand::Begin(begin, reply)) = context.commands.recv().await else { return Ok(()) };
+    let images = begin.images.clone();
     match Player::new(context, faults, *begin) {
         Ok(mut player) => {
             player.emit_capabilities().await?;
             reply.done().await?;
+            player.last_images = player.images.load(&images, &player.events).await?;
             if let Some(left_out) =
                 limits_left_out(&player.config, &[], "a script has no conversation to limit")
             {
@@ -233,6 +242,8 @@ impl Player {
             early: Vec::new(),
             steered: 0,
             last_message: begin.prompt.unwrap_or_default(),
+            last_images: Vec::new(),
+            images: Images::of(launch),
             after_stop: Vec::new(),
             allowance,
             spent: Usd::ZERO,

@@ -4,7 +4,6 @@ use pilothouse_domain::TurnId;
 use pilothouse_wire::RawEvent;
 
 use super::{Player, PlayerExit, Start, Turn};
-use crate::adapter::Refusal;
 use crate::script::program::{Body, Instruction};
 
 impl Player {
@@ -16,12 +15,17 @@ impl Player {
         };
         self.turn = Some(Turn { id: id.clone(), inserted, output: None });
         self.steered = 0;
+        let message_id = message.as_ref().map(|(message, _)| message.id);
+        let conversations = self.record_turn(&id);
+        let mut events = vec![RawEvent::TurnStarted { turn_id: id, message_id }];
+        events.extend(conversations);
         let Some((message, mut reply)) = message else {
-            return Ok(self.events.emit(RawEvent::TurnStarted { turn_id: id, message_id: None }).await?);
+            return Ok(self.events.emit_all(events).await?);
         };
+        self.last_images = self.images.load(&message.images, &self.events).await?;
         reply.injecting().await?;
         self.last_message = message.content;
-        self.events.emit(RawEvent::TurnStarted { turn_id: id, message_id: Some(message.id) }).await?;
+        self.events.emit_all(events).await?;
         Ok(reply.injected().await?)
     }
 
@@ -50,13 +54,6 @@ impl Player {
 
     pub(in super::super) fn turn_id(&self) -> Option<TurnId> {
         self.turn.as_ref().map(|turn| turn.id.clone())
-    }
-
-    /// Refuses to reset to before a turn that this conversation never began.
-    pub(in super::super) fn has_no_turn(&self, turn: &str) -> Option<Refusal> {
-        let begun = |n| format!("turn-{}-{n}", self.state.conversation) == turn;
-        let known = (1..=self.state.turns).any(begun) && self.turn.is_none();
-        (!known).then(|| Refusal::invalid(format!("this conversation cannot go back to before {turn}")))
     }
 }
 

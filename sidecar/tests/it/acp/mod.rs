@@ -103,6 +103,7 @@ impl Stage {
             config,
             resume_conversation,
             prompt: prompt.map(Into::into),
+            images: Vec::new(),
             allowance_usd: None,
             allow_unmetered: false,
         };

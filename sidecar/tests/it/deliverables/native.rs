@@ -35,6 +35,7 @@ async fn native_agent_continues_until_its_deliverables_are_settled() {
         config,
         resume_conversation: false,
         prompt: Some("Greet the user in a file.".into()),
+        images: Vec::new(),
         allowance_usd: None,
         allow_unmetered: false,
     })));

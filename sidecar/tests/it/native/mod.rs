@@ -63,6 +63,7 @@ impl Agent {
             config: self.config(),
             resume_conversation: false,
             prompt: Some("do the work".into()),
+            images: Vec::new(),
             allowance_usd: None,
             allow_unmetered: false,
         };

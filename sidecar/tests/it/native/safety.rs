@@ -81,6 +81,7 @@ async fn container_tools_run_as_a_user_without_sidecar_access() {
         config,
         resume_conversation: false,
         prompt,
+        images: Vec::new(),
         allowance_usd: None,
         allow_unmetered: false,
     })));

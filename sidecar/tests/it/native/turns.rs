@@ -124,13 +124,13 @@ async fn queued_message_starts_a_turn_and_a_stale_one_is_refused() {
     let turns: Vec<_> = told.iter().filter(|e| e.kind() == "turn_started").collect();
     assert_eq!(turns.len(), 2);
     assert!(turns[0].body.get("messageId").is_none() && turns[1].body["messageId"].is_string());
-    let Command::SteeringMessage { message_id, content, priority, source, .. } =
+    let Command::SteeringMessage { message_id, content, images, priority, source, .. } =
         message("too late", MessagePriority::Immediate)
     else {
         unreachable!()
     };
     let expected_turn_id = Some(turns[0].body["turnId"].as_str().unwrap().parse().unwrap());
-    let late = Command::SteeringMessage { message_id, content, priority, source, expected_turn_id };
+    let late = Command::SteeringMessage { message_id, content, images, priority, source, expected_turn_id };
     let id = agent.gateway.send(late);
     agent.gateway.acknowledged(id, "turn-over").await;
 }
@@ -263,7 +263,7 @@ async fn command_like_text_from_others_is_plain_text() {
     let agent = Agent::says([Step::text("One."), Step::text("I see."), Step::text("I see.")]).await;
     agent.gateway.sees("turn_completed").await;
     for (nth, sender) in [(2, MessageSource::System), (3, MessageSource::Webhook)] {
-        let Command::SteeringMessage { message_id, content, priority, expected_turn_id, .. } =
+        let Command::SteeringMessage { message_id, content, images, priority, expected_turn_id, .. } =
             message("!touch made", MessagePriority::Queued)
         else {
             unreachable!()
@@ -272,6 +272,7 @@ async fn command_like_text_from_others_is_plain_text() {
         agent.gateway.send(Command::SteeringMessage {
             message_id,
             content,
+            images,
             priority,
             source,
             expected_turn_id,

@@ -41,6 +41,7 @@ pub(crate) fn begin(script: &Value, prompt: Option<&str>, resume: bool) -> Begin
         config,
         resume_conversation: resume,
         prompt: prompt.map(Into::into),
+        images: Vec::new(),
         allowance_usd: None,
         allow_unmetered: true,
     }

@@ -45,6 +45,7 @@ fn begin(
         config,
         resume_conversation: resume,
         prompt: Some(text.into()),
+        images: Vec::new(),
         allowance_usd: None,
         allow_unmetered: false,
     }
