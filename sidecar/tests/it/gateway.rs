@@ -8,10 +8,13 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::routing::{post, put};
+use axum::routing::{get, post, put};
 use axum::serve::ListenerExt as _;
 use axum::{Json, Router};
-use pilothouse_domain::value::DraftKind;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use pilothouse_domain::artifact::ContentHash;
+use pilothouse_domain::value::{DraftKind, ImageType, MessageImage};
 use pilothouse_domain::{AgentSessionId, CommandId, EnvelopeId, RunId, Timestamp};
 use pilothouse_wire::command::IssuedCommand;
 use pilothouse_wire::envelope::PROTOCOL_VERSION;
@@ -19,6 +22,7 @@ use pilothouse_wire::gateway::{
     DeleteCommands, DraftResult, ReceiveCommands, ReceivedCommand, ReceivedCommands, SendDraft, SendEntry,
     SendEvents, SendResult,
 };
+use pilothouse_wire::keys::sha256_hex;
 use pilothouse_wire::{Command, Envelope, EnvelopeKey, RawEvent, RootSecret, Signed};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -30,6 +34,14 @@ use crate::verdicts::{self, Verdicts};
 
 /// For the slowest machine. Only failing tests wait this long.
 pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
+
+/// Two images, as far as anything looks at them.
+pub(crate) const PNG: &[u8] = b"\x89PNG\r\n\x1a\nand so on";
+pub(crate) const GIF: &[u8] = b"GIF89a and so on";
+
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Plan {
@@ -96,6 +108,8 @@ pub(crate) struct Inner {
     is_followed: bool,
     /// The draft, as its follower sees it.
     draft: Option<(DraftKind, String)>,
+    /// The images of messages, by their hash.
+    images: BTreeMap<String, Vec<u8>>,
     /// Blobs and events in order of arrival.
     arrivals: Vec<String>,
     /// The sequences of the accepted events of each request.
@@ -147,6 +161,7 @@ impl Gateway {
             .route("/internal/gateway/commands/delete", post(delete))
             .route("/internal/gateway/blobs/{sha256}", put(blob))
             .route("/internal/gateway/drafts", post(draft))
+            .route("/internal/gateway/images/{sha256}", get(image))
             .merge(cloud::routes())
             .merge(verdicts::routes())
             .layer(DefaultBodyLimit::disable())
@@ -214,6 +229,18 @@ impl Gateway {
             draft.is_some_and(|(of, shown)| of == kind && shown == text).then_some(())
         };
         self.until(&format!("the draft {text}"), shown).await;
+    }
+
+    /// Stores an image, as the control plane does before it sends a message with it.
+    pub(crate) fn image(&self, bytes: &[u8]) -> MessageImage {
+        let sha256 = sha256_hex(bytes);
+        self.with(|inner| inner.images.insert(sha256.clone(), bytes.to_vec()));
+        MessageImage {
+            media_type: ImageType::of(bytes).unwrap(),
+            sha256: ContentHash::parse(sha256).unwrap(),
+            size_bytes: u64::try_from(bytes.len()).unwrap(),
+            session_id: self.session,
+        }
     }
 
     pub(crate) fn arrivals(&self) -> Vec<String> {
@@ -476,7 +503,7 @@ async fn delete(
 }
 
 pub(crate) fn keep(gateway: &Gateway, sha256: String, bytes: &[u8]) {
-    assert_eq!(pilothouse_wire::keys::sha256_hex(bytes), sha256);
+    assert_eq!(sha256_hex(bytes), sha256);
     gateway.with(|inner| {
         inner.arrivals.push("blob".into());
         inner.blobs.insert(sha256, bytes.to_vec());
@@ -506,6 +533,16 @@ async fn draft(State(gateway): State<Gateway>, Json(sent): Json<SendDraft>) -> J
         inner.is_followed.then_some(1)
     });
     Json(DraftResult { followers })
+}
+
+async fn image(
+    State(gateway): State<Gateway>,
+    Path(sha256): Path<String>,
+    headers: HeaderMap,
+) -> Result<Bytes, StatusCode> {
+    authorised(&gateway, &headers)?;
+    let found = gateway.look(|inner| inner.images.get(&sha256).cloned());
+    found.map(Bytes::from).ok_or(StatusCode::NOT_FOUND)
 }
 
 pub(crate) fn event(delivered: &Delivered) -> RawEvent {

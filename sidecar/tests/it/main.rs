@@ -7,6 +7,7 @@ mod acp;
 mod claude_code;
 mod cloud;
 mod container;
+mod conversations;
 mod deliverables;
 mod delivery;
 mod faults;

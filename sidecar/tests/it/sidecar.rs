@@ -6,7 +6,7 @@ use std::process::{ExitStatus, Stdio};
 use pilothouse_domain::MessageId;
 use pilothouse_domain::project_agent::DelegationPolicy;
 use pilothouse_domain::session::AgentOptions;
-use pilothouse_domain::value::{MessagePriority, MessageSource};
+use pilothouse_domain::value::{MessageImage, MessagePriority, MessageSource};
 use pilothouse_wire::Command;
 use pilothouse_wire::command::{AgentSessionConfig, Begin, BriefPolicies};
 use pilothouse_wire::launch::{AgentApiAccess, BrokerAccess, LaunchRequest, OfflineLimits, SidecarLaunch};
@@ -241,10 +241,14 @@ pub(crate) fn begin_with(options: Value, resume_conversation: bool, prompt: Opti
 }
 
 pub(crate) fn message(text: &str, priority: MessagePriority) -> Command {
+    message_with(text, Vec::new(), priority)
+}
+
+pub(crate) fn message_with(text: &str, images: Vec<MessageImage>, priority: MessagePriority) -> Command {
     Command::SteeringMessage {
         message_id: MessageId::new(Uuid::now_v7()),
         content: text.into(),
-        images: Vec::new(),
+        images,
         priority,
         source: MessageSource::User,
         expected_turn_id: None,

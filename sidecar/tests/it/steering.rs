@@ -4,7 +4,8 @@ use pilothouse_domain::value::MessagePriority;
 use pilothouse_wire::Command;
 use serde_json::json;
 
-use crate::sidecar::{message, much, playing, turn};
+use crate::gateway::{GIF, Gateway, PNG};
+use crate::sidecar::{Folders, begin, message, message_with, much, playing, turn};
 
 #[tokio::test]
 async fn immediate_message_enters_the_running_turn() {
@@ -84,4 +85,25 @@ async fn message_received_by_another_command_is_not_repeated() {
     let last = gateway.send(Command::Pause {});
     gateway.acknowledged(last, "done").await;
     assert_eq!(gateway.story().iter().filter(|s| s.contains("You said: once")).count(), 1);
+}
+
+#[tokio::test]
+async fn script_tells_which_images_it_received() {
+    let steps = json!([turn(
+        json!([{ "say": "at first: {{images}}" }, { "waitForMessage": {} }, { "say": "then: {{images}}" }])
+    )]);
+    let gateway = Gateway::start().await;
+    let folders = Folders::new(&gateway);
+    let _sidecar = folders.start();
+    let mut begin = begin(json!({ "script": { "steps": steps } }));
+    let Command::Begin(given) = &mut begin else { panic!() };
+    given.images = vec![gateway.image(PNG)];
+    gateway.send(begin);
+    gateway.sees(&format!("assistant_message text at first: image/png ({} bytes)", PNG.len())).await;
+    let images = vec![gateway.image(GIF), gateway.image(PNG)];
+    gateway.send(message_with("these", images, MessagePriority::Immediate));
+    gateway.sees("assistant_message text then: image/gif").await;
+    let story = gateway.story();
+    let said = story.iter().find(|line| line.contains("then:")).unwrap();
+    assert!(said.ends_with(&format!("image/png ({} bytes)", PNG.len())), "{said}");
 }

@@ -28,6 +28,8 @@ struct Fake {
     rejected: u32,
     /// The names of the configured MCP servers.
     servers: String,
+    /// Types and bytes of the images of the last prompt.
+    images: Vec<String>,
 }
 
 #[test]
@@ -45,6 +47,7 @@ fn main() {
         broken: false,
         rejected: 0,
         servers: String::new(),
+        images: Vec::new(),
     };
     if fake.can("late") {
         wait_at_the_gate();
@@ -187,7 +190,7 @@ impl Fake {
                 let steering = self.can("steer");
                 respond(json!({"protocolVersion": if self.can("v9") { 9 } else { 1 },
                     "agentInfo": {"name": "fake", "version": "1"}, "authMethods": [{"id": "key", "name": "Key"}],
-                    "agentCapabilities": {"loadSession": self.can("load"),
+                    "agentCapabilities": {"loadSession": self.can("load"), "promptCapabilities": {"image": self.can("image")},
                         "sessionCapabilities": if self.can("resume") { json!({"resume": {}}) } else { json!({}) }},
                     "_meta": {"steering": {"supported": steering}}}));
             }
@@ -222,7 +225,8 @@ impl Fake {
             // Accepts the message without confirming it.
             Some("_session/steering") if self.can("silent") => {}
             Some("_session/steering") => {
-                Self::say(&format!("steered: {}", params["prompt"][0]["text"].as_str().unwrap()));
+                let texts = self.hear(params);
+                Self::say(&format!("steered: {}{}", texts[0], self.images.concat()));
                 respond(json!({"outcome": "injected"}));
                 self.cancelled = true;
             }
@@ -236,12 +240,7 @@ impl Fake {
             }
             Some("session/prompt") => {
                 self.cancelled = false;
-                let texts: Vec<_> = params["prompt"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .map(|b| b["text"].as_str().unwrap().to_owned())
-                    .collect();
+                let texts = self.hear(params);
                 if texts.len() > 1 {
                     self.introduced.clone_from(&texts[0]);
                 }
@@ -260,6 +259,22 @@ impl Fake {
         }
     }
 
+    /// The texts of a prompt. Keeps its images.
+    fn hear(&mut self, params: &Value) -> Vec<String> {
+        let (mut texts, mut images) = (Vec::new(), Vec::new());
+        for block in params["prompt"].as_array().unwrap() {
+            match block["type"].as_str() {
+                Some("image") => {
+                    let field = |name: &str| block[name].as_str().unwrap();
+                    images.push(format!(" {} {}", field("mimeType"), field("data")));
+                }
+                _ => texts.push(block["text"].as_str().unwrap().to_owned()),
+            }
+        }
+        self.images = images;
+        texts
+    }
+
     fn play_ask(&mut self) -> &'static str {
         Self::call("c1", "pending");
         let chosen = self.permission("c1");
@@ -276,6 +291,7 @@ impl Fake {
         let (word, rest) = direction.split_once(' ').unwrap_or((direction, ""));
         match word {
             "say" => Self::say(rest),
+            "images" => Self::say(&format!("seen:{}", self.images.concat())),
             "introduction" => Self::say(&self.introduced.clone()),
             "ask" => return Some(self.play_ask()),
             "ask-early" | "ask-alone" => return Some(self.ask_early(rest, word == "ask-early")),

@@ -5,6 +5,7 @@ mod agent;
 mod codex;
 mod edges;
 mod governed;
+mod images;
 mod opencode;
 mod owner;
 mod real;

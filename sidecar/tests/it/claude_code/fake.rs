@@ -8,15 +8,19 @@ use pilothouse_domain::value::MessagePriority;
 use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
-use crate::gateway::Gateway;
-use crate::sidecar::{Folders, Sidecar, begin, message};
+use crate::gateway::{Gateway, PNG, base64};
+use crate::sidecar::{Folders, Sidecar, begin, message, message_with};
 
-/// Answers control requests, and writes `steps[n]` on the nth user line. `{uuid}` is that line's id.
+/// Answers control requests, and writes `steps[n]` on the nth user line. `{uuid}` is that line's id, and `{content}` its texts and images.
 pub(super) const PROGRAM: &str = r#"#!/usr/bin/env python3
 import json, sys
 steps = json.loads(STEPS)
 def say(line):
     print(line if isinstance(line, str) else json.dumps(line), flush=True)
+def content(blocks):
+    if isinstance(blocks, str): return blocks
+    source = lambda block: block["source"]["media_type"] + " " + block["source"]["data"]
+    return " ".join(block["text"] if block["type"] == "text" else source(block) for block in blocks)
 for line in sys.stdin:
     line = json.loads(line)
     if line["type"] == "control_request":
@@ -24,7 +28,8 @@ for line in sys.stdin:
         say({"type": "control_response", "response": {"subtype": "success", "request_id": line["request_id"], "response": session}})
     if line["type"] == "user" and steps:
         for said in steps.pop(0):
-            say(json.loads(json.dumps(said).replace("{uuid}", line["uuid"])))
+            said = json.dumps(said).replace("{uuid}", line["uuid"])
+            say(json.loads(said.replace("{content}", content(line["message"]["content"]))))
 "#;
 
 pub(super) struct Fake {
@@ -206,6 +211,24 @@ async fn receipts_of_newer_versions_confirm_delivery() {
     let started: Vec<_> =
         fake.gateway.delivered().into_iter().filter(|e| e.kind() == "turn_started").collect();
     assert_eq!(started[1].body["messageId"], message_id.as_str());
+}
+
+#[tokio::test]
+async fn images_precede_the_text_of_their_message() {
+    let turn = || json!([init(), replay(), says("{content}"), success()]);
+    let steps = serde_json::to_string(&json!([turn(), turn()]).to_string()).unwrap();
+    let fake = of_program(&PROGRAM.replace("STEPS", &steps)).await;
+    let shown = fake.gateway.image(PNG);
+    let mut begin = begin(json!({}));
+    let Command::Begin(given) = &mut begin else { panic!() };
+    given.images = vec![shown.clone()];
+    fake.gateway.send(begin);
+    let seen = format!("assistant_message text image/png {}", base64(PNG));
+    fake.gateway.sees(&format!("{seen} write a poem")).await;
+    fake.gateway.sees("turn_completed").await;
+    let id = fake.gateway.send(message_with("look", vec![shown], MessagePriority::Queued));
+    fake.gateway.acknowledged(id, "injected").await;
+    fake.gateway.sees(&format!("{seen} look")).await;
 }
 
 #[tokio::test]

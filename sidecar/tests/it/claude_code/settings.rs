@@ -32,6 +32,8 @@ async fn model_and_thinking_change_from_the_next_call() {
     assert_eq!(settings.last().unwrap()["thinkingLevel"], "off");
     let fork = adjust(Adjustment::Fork { before_turn_id: pilothouse_domain::TurnId::parse("t").unwrap() });
     agent.gateway.acknowledged(fork, "not-supported").await;
+    let fresh = adjust(Adjustment::NewConversation {});
+    agent.gateway.acknowledged(fresh, "not-supported").await;
 }
 
 #[tokio::test]

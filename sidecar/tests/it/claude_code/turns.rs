@@ -1,11 +1,13 @@
 //! Turns: real work, messages in progress, subagents.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use pilothouse_domain::value::MessagePriority;
-use pilothouse_model_server::{Step, fixture};
-use serde_json::json;
+use pilothouse_model_server::{Script, Step, fixture};
+use serde_json::{Value, json};
 
 use super::{Agent, KEY, bash, begun, let_go, waiting};
-use crate::sidecar::message;
+use crate::sidecar::{message, message_with};
 
 #[tokio::test]
 async fn claude_reads_edits_and_tests_until_the_tests_pass() {
@@ -35,9 +37,9 @@ async fn claude_reads_edits_and_tests_until_the_tests_pass() {
 
 #[tokio::test]
 async fn an_immediate_message_enters_the_turn_between_its_tools() {
-    let Some(agent) = Agent::idle(pilothouse_model_server::Script::default()).await else { return };
+    let Some(agent) = Agent::idle(Script::default()).await else { return };
     let command = waiting(&agent.work(), "gate");
-    agent.model.play(pilothouse_model_server::Script::of([bash(&command), Step::text("as you say")]));
+    agent.model.play(Script::of([bash(&command), Step::text("as you say")]));
     agent.begin(|_| {});
     begun(&agent, "gate").await;
     let id = agent.gateway.send(message("use British spelling", MessagePriority::Immediate));
@@ -49,6 +51,26 @@ async fn an_immediate_message_enters_the_turn_between_its_tools() {
     let second = &agent.prompts()[1];
     let last = second["messages"].as_array().unwrap().last().unwrap().to_string();
     assert!(last.contains("went on") && last.contains("use British spelling"));
+}
+
+#[tokio::test]
+async fn model_sees_the_images_of_the_objective_and_of_messages() {
+    let Some(agent) = Agent::idle(Script::of([Step::text("one"), Step::text("two")])).await else { return };
+    // Claude Code may scale images, so this one is complete.
+    let pixel =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    let shown = agent.gateway.image(&STANDARD.decode(pixel).unwrap());
+    agent.begin(|begin| begin.images = vec![shown.clone()]);
+    agent.gateway.sees("turn_completed").await;
+    let id = agent.gateway.send(message_with("look", vec![shown], MessagePriority::Queued));
+    agent.gateway.acknowledged(id, "injected").await;
+    agent.gateway.sees_nth("turn_completed", 2).await;
+    let started = agent.events("turn_started");
+    assert!(started[1]["messageId"].is_string(), "the prompt is recognised: {started:#?}");
+    let images = |prompt: &Value| prompt["messages"].to_string().matches("\"type\":\"image\"").count();
+    let prompts = agent.prompts();
+    assert_eq!(images(&prompts[0]), 1, "{:#}", prompts[0]);
+    assert_eq!(images(prompts.last().unwrap()), 2);
 }
 
 #[tokio::test]
@@ -86,7 +108,7 @@ async fn turn_completes_with_its_background_subagent() {
         steps,
         ..pilothouse_model_server::Conversation::default()
     };
-    let script = pilothouse_model_server::Script {
+    let script = Script {
         conversations: vec![
             conversation(
                 "main",
@@ -95,7 +117,7 @@ async fn turn_completes_with_its_background_subagent() {
             ),
             conversation("sub", "look around", vec![Step::text("nothing here").waiting("sub")]),
         ],
-        ..pilothouse_model_server::Script::default()
+        ..Script::default()
     };
     let Some(agent) = Agent::idle(script).await else { return };
     agent.begin(|_| {});

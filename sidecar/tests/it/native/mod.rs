@@ -2,7 +2,9 @@
 
 mod additions;
 mod context;
+mod conversations;
 mod governed;
+mod images;
 mod money;
 mod requests;
 mod resume;

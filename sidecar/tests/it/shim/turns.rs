@@ -5,9 +5,9 @@ use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
 use super::{Stage, approval, begin, completed, said};
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, PNG};
 use crate::liveness::outage_with_a_pause;
-use crate::sidecar::{Folders, delegating_to, message};
+use crate::sidecar::{Folders, delegating_to, message, message_with};
 use crate::verdicts::Verdict;
 
 const PAUSES: &str = r#"{"supportsPause": true, "supportsResume": true}"#;
@@ -96,6 +96,21 @@ async fn draft_of_a_shim_is_shown_before_its_text_is_complete() {
     stage.gateway.sees("turn_completed").await;
     let story = stage.gateway.story();
     assert!(!story.iter().any(|event| event.starts_with("notice event_")), "no event is missing: {story:#?}");
+}
+
+#[tokio::test]
+async fn shim_gets_a_note_about_the_images_of_a_message() {
+    let stage = Stage::playing(json!({ "turn": [said("first"), { "hear": true }, completed()] })).await;
+    stage.gateway.sees("assistant_message text first").await;
+    let shown = stage.gateway.image(PNG);
+    let id = stage.gateway.send(message_with("look", vec![shown], MessagePriority::Immediate));
+    stage.gateway.acknowledged(id, "injected").await;
+    let notice = stage.event("notice images_left_out").await;
+    assert!(notice["summary"].as_str().unwrap().ends_with("a shim receives texts only"), "{notice}");
+    let at = stage.gateway.sees("assistant_message text heard").await;
+    let heard = stage.gateway.delivered()[at].body["content"]["text"].to_string();
+    assert!(heard.contains("look") && heard.contains("You cannot receive it."), "{heard}");
+    stage.gateway.sees("turn_completed").await;
 }
 
 #[tokio::test]
