@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use pilothouse_domain::session::{AgentFact as F, LifecycleCommand as L, UsageReport};
 use pilothouse_domain::text::PlanContent;
 use pilothouse_domain::value::{
-    ActivityItemType, AgentSettings, Capabilities, CommitSha, ContextWindowSnapshot, DeliverableCounts,
-    Question, QuestionOption, SessionOutcome, SessionOutput, SessionTask, SessionTaskStatus, ThinkingLevel,
-    TokenUsage, ToolApproval,
+    ActivityItemType, AgentConversations, AgentSettings, Capabilities, CommitSha, ContextWindowSnapshot,
+    ConversationBranch, DeliverableCounts, Question, QuestionOption, SessionOutcome, SessionOutput,
+    SessionTask, SessionTaskStatus, ThinkingLevel, TokenUsage, ToolApproval, TurnLabel,
 };
 use pilothouse_domain::{CommandId, MessageId, MeterId, SubAgentId, Timestamp, ToolCallId, TurnId};
 use pilothouse_functions::acl::{Mapping, map};
@@ -275,6 +275,20 @@ fn table() -> Vec<(Value, Vec<F>)> {
                 model_id: "large".to_owned(),
                 thinking_level: Some(ThinkingLevel::High),
                 available_models: vec!["small".to_owned(), "large".to_owned()],
+            })],
+        ),
+        (
+            json!({ "type": "conversations", "labels": [{ "turnId": "turn-1", "label": "good" }],
+                "branches": [{ "conversationId": "b", "parentId": "a", "lastTurnId": "turn-1", "turns": 1, "isCurrent": true }] }),
+            vec![F::ConversationsTold(AgentConversations {
+                branches: vec![ConversationBranch {
+                    conversation_id: "b".to_owned(),
+                    parent_id: Some("a".to_owned()),
+                    last_turn_id: Some(turn()),
+                    turns: 1,
+                    is_current: true,
+                }],
+                labels: vec![TurnLabel { turn_id: turn(), label: "good".to_owned() }],
             })],
         ),
         (

@@ -31,7 +31,7 @@ pub struct Wait {
 
 impl Wait {
     /// Waits until the agent has carried out the request, and returns the session.
-    async fn settle(&self, ctx: &Context, asked: SessionView) -> Result<Exit, CliError> {
+    pub(super) async fn settle(&self, ctx: &Context, asked: SessionView) -> Result<Exit, CliError> {
         let (id, cursor) = (asked.id, asked.cursor.clone());
         let session = if self.no_wait {
             asked

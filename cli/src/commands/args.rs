@@ -3,10 +3,10 @@
 use clap::{Parser, Subcommand};
 
 use super::{
-    adjust, agent, answer, artifacts, brake, briefing, budget, chain, coherence, completions, dead_letters,
-    deliverables, demo, events, inbox, keys, knowledge, lifecycle, logins, open, plan, pool, project, ps,
-    queue, records, review, run, shim, show, skill, steer, template, tick, token, trust, up, watch, worker,
-    workers,
+    adjust, agent, answer, artifacts, brake, briefing, budget, chain, coherence, completions, conversation,
+    dead_letters, deliverables, demo, events, inbox, keys, knowledge, lifecycle, logins, open, plan, pool,
+    project, ps, queue, records, review, run, shim, show, skill, steer, template, tick, token, trust, up,
+    watch, worker, workers,
 };
 use crate::globals::Globals;
 
@@ -61,6 +61,7 @@ pub enum Command {
     Replay(events::Replay),
     Export(events::Export),
 
+    #[command(visible_alias = "send")]
     Steer(steer::Steer),
     #[command(subcommand)]
     Queue(queue::Queue),
@@ -68,6 +69,8 @@ pub enum Command {
     Thinking(adjust::Thinking),
     Compact(adjust::Compact),
     Fork(adjust::Fork),
+    #[command(subcommand)]
+    Conversation(conversation::Conversation),
     Interrupt(lifecycle::Interrupt),
     Pause(lifecycle::Pause),
     Resume(lifecycle::Resume),
@@ -201,6 +204,15 @@ mod tests {
             "thinking @last high",
             "compact @last --instructions keep-the-plan",
             "fork @last --before-turn turn-1-2",
+            "conversation list @last",
+            "conversation new --last --no-wait",
+            "conversation switch @last 0197b1c0",
+            "conversation switch @last --turn turn-1-2",
+            "conversation label @last before the rewrite",
+            "conversation label @last --turn turn-1-2 --remove",
+            "run objective --image a.png --image b.jpg",
+            "send @last look --image a.png",
+            "queue add @last then this --image a.png",
             "run objective --adapter native --model m --thinking high --option mode=fast --option depth=3",
             "run objective --criteria tests=make --criteria coverage:80=cov --max-continuations 3",
             "run objective --require-deliverables --validation-timeout 10m --idle-timeout 5m --paused-timeout never",
@@ -294,6 +306,8 @@ mod tests {
             "run objective --option nothing",
             "model @last large --next",
             "fork @last",
+            "conversation switch @last 0197b1c0 --turn turn-1-2",
+            "conversation label @last a --remove",
             "skill pills testing --status Old",
             "skill create testing",
             "answers",

@@ -12,6 +12,7 @@ pub mod budget;
 pub mod chain;
 pub mod coherence;
 pub mod completions;
+pub mod conversation;
 pub mod criteria;
 pub mod dead_letters;
 pub mod deliverables;
@@ -90,6 +91,7 @@ pub async fn run(cli: Cli) -> Result<Exit, CliError> {
         Command::Thinking(command) => command.run(&ctx()?).await,
         Command::Compact(command) => command.run(&ctx()?).await,
         Command::Fork(command) => command.run(&ctx()?).await,
+        Command::Conversation(command) => command.run(&ctx()?).await,
         Command::Tasks(command) => command.run(&ctx()?).await,
         Command::Notifications(command) => command.run(&ctx()?).await,
         Command::Open(command) => command.run(&ctx()?, &globals).await,

@@ -1,11 +1,14 @@
 //! `pilothouse queue`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use pilothouse_api::messages::QueueView;
 use pilothouse_client::inputs::{EditMessage, EnqueueMessage};
 use pilothouse_domain::value::MessagePriority;
 use pilothouse_domain::{AgentSessionId, MessageId};
 
+use super::files::read_images;
 use super::target::{Target, text};
 use crate::context::Context;
 use crate::error::CliError;
@@ -44,6 +47,9 @@ pub struct Add {
     /// The message
     #[arg(value_name = "TEXT")]
     pub words: Vec<String>,
+    /// An image for the agent: PNG, JPEG, GIF or WebP; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub image: Vec<PathBuf>,
 }
 
 /// A message of a session, with further arguments.
@@ -149,7 +155,9 @@ impl Add {
         let (session, words) = self.target.split(self.words);
         let content = text(&words, "the message: pilothouse queue add SESSION \"then update the docs\"")?;
         let id = ctx.session_id(&session).await?;
-        let enqueued = ctx.client.enqueue(id, &EnqueueMessage::new(content, MessagePriority::Queued)).await?;
+        let images = read_images(&self.image)?;
+        let message = EnqueueMessage { images, ..EnqueueMessage::new(content, MessagePriority::Queued) };
+        let enqueued = ctx.client.enqueue(id, &message).await?;
         ctx.print(&enqueued, |enqueued, style, _| {
             format!("Queued. {}\n", style.dim(&format!("(message {})", enqueued.message.message_id)))
         })?;

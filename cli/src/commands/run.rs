@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::adapter::AdapterChoice;
 use super::criteria::Criteria;
-use super::files::{absolute, read_input, read_json};
+use super::files::{absolute, read_images, read_input, read_json};
 use super::follow::{FollowOptions, Until, follow};
 use super::parse;
 use crate::context::{Context, write, write_json};
@@ -39,6 +39,9 @@ pub struct Run {
 pub struct Work {
     /// What the agent should do; - reads it from standard input
     pub objective: String,
+    /// An image that belongs to the objective: PNG, JPEG, GIF or WebP; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub image: Vec<PathBuf>,
     /// The working directory of the agent [default: the current folder]
     #[arg(long, short, value_name = "FOLDER")]
     pub dir: Option<PathBuf>,
@@ -178,6 +181,7 @@ impl Work {
             model_id: self.model,
             thinking_level: self.thinking,
             auto_continue_config: self.criteria.config()?,
+            images: read_images(&self.image)?,
             adapter,
             adapter_options,
             allowed_tools: (!self.allow.is_empty()).then_some(self.allow),
@@ -261,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn script_is_sent_inline_and_recording_by_absolute_path() {
+    fn script_and_images_are_sent_inline_and_recordings_by_path() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("s.json");
         std::fs::write(&file, r#"{"steps":[]}"#).unwrap();
@@ -272,6 +276,11 @@ mod tests {
 
         let sent = input(&["x", "--recording", file.to_str().unwrap()]).unwrap();
         assert_eq!(sent.adapter_options, Some(json!({ "recording": file.canonicalize().unwrap() })));
+
+        let image = dir.path().join("i.gif");
+        std::fs::write(&image, "GIF89a").unwrap();
+        let sent = input(&["x", "--image", image.to_str().unwrap()]).unwrap();
+        assert_eq!(serde_json::to_value(sent.images).unwrap()[0]["base64"], "R0lGODlh");
 
         std::fs::write(&file, "{").unwrap();
         assert!(matches!(input(&["x", "--script", file.to_str().unwrap()]), Err(CliError::Usage(_))));

@@ -1,11 +1,14 @@
 //! `pilothouse steer`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use pilothouse_api::sessions::SessionView;
 use pilothouse_client::inputs::EnqueueMessage;
 use pilothouse_domain::TurnId;
 use pilothouse_domain::value::MessagePriority;
 
+use super::files::read_images;
 use super::target::{Target, text};
 use crate::context::Context;
 use crate::error::CliError;
@@ -25,6 +28,9 @@ pub struct Steer {
     /// Only if this turn is still running (see `show --json`)
     #[arg(long, value_name = "TURN")]
     pub turn: Option<TurnId>,
+    /// An image for the agent: PNG, JPEG, GIF or WebP; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub image: Vec<PathBuf>,
 }
 
 impl Steer {
@@ -34,6 +40,7 @@ impl Steer {
         let id = ctx.session_id(&session).await?;
         let message = EnqueueMessage {
             expected_turn_id: self.turn,
+            images: read_images(&self.image)?,
             ..EnqueueMessage::new(content, MessagePriority::Immediate)
         };
         let waits = waits_for_turn_end(&ctx.client.session(id).await?);

@@ -25,6 +25,10 @@ pub fn message(message: &MessageView, style: Style, now: Timestamp) -> String {
     let mut out = format!("{head} {}\n", style.dim(&time::ago(message.timestamp, now)));
     let body = indented(&message.content, "  ");
     out.push_str(&if message.thinking { style.dim(&body) } else { body });
+    for image in &message.images {
+        let (kind, bytes) = (image.media_type, image.size_bytes);
+        out.push_str(&style.dim(&format!("  [{kind}, {bytes} bytes: {}]\n", image.sha256.as_str())));
+    }
     if message.truncated {
         let whole = message.blob.as_deref().map(|blob| format!("; full text at {blob}")).unwrap_or_default();
         out.push_str(&style.dim(&format!("  … truncated{whole}\n")));
@@ -39,6 +43,19 @@ mod tests {
     use super::message;
     use crate::output::Style;
     use crate::output::fixtures::now;
+
+    #[test]
+    fn message_shows_which_images_it_has() {
+        let image = json!({ "mediaType": "image/png", "sha256": "a".repeat(64), "sizeBytes": 68,
+            "sessionId": "0197b1c0-0000-7000-8000-000000000001" });
+        let view = serde_json::from_value(json!({
+            "id": "j1", "source": "User", "content": "look", "images": [image], "thinking": false, "truncated": false,
+            "timestamp": "2026-11-21T20:01:50.000Z",
+        }))
+        .unwrap();
+        let shown = format!("You 10 s ago\n  look\n  [image/png, 68 bytes: {}]\n", "a".repeat(64));
+        assert_eq!(message(&view, Style::PLAIN, now()), shown);
+    }
 
     #[test]
     fn message_shows_its_sender_and_truncation() {

@@ -7,6 +7,7 @@ pub mod brakes;
 pub mod briefing;
 pub mod chains;
 pub mod coherence;
+pub mod conversations;
 pub mod dead_letters;
 pub mod decision_log;
 pub mod deliverables;

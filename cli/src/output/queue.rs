@@ -29,13 +29,17 @@ pub fn list(queue: &QueueView, style: Style, now: Timestamp) -> String {
             MessageSource::User => String::new(),
             other => format!("[{other}] "),
         };
+        let images = match message.images.len() {
+            0 => String::new(),
+            images => format!(" [{}]", count(images, "image")),
+        };
         table.row(vec![
             (at + 1).to_string().into(),
             Cell::painted(message.message_id.to_string(), Paint::Bold),
             message.priority.to_string().into(),
             Cell::painted(state, paint),
             time::ago(message.created_at, now).into(),
-            line(&format!("{from}{}", message.content.as_str()), 60).into(),
+            line(&format!("{from}{}{images}", message.content.as_str()), 60).into(),
         ]);
     }
     let mut out = table.render(style);

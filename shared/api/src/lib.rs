@@ -17,6 +17,7 @@ mod cursor;
 pub mod decisions;
 pub mod event_feed;
 pub mod export;
+pub mod images;
 #[cfg(feature = "server")]
 pub mod input;
 pub mod knowledge;

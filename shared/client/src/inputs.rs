@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+pub use pilothouse_api::images::ImageUpload;
 pub use pilothouse_api::patch::Patch;
 use pilothouse_domain::brake::{BrakeBehavior, BrakeScope};
 use pilothouse_domain::decision::{DecisionKind, DecisionStatus, ResolutionType};
@@ -62,6 +63,9 @@ pub struct StartSession {
     pub working_directory: String,
     /// The task of the agent.
     pub objective: String,
+    /// Images of the task.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ImageUpload>,
     /// Template of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template_id: Option<AgentTemplateId>,
@@ -119,6 +123,7 @@ impl StartSession {
         Self {
             working_directory: working_directory.into(),
             objective: objective.into(),
+            images: Vec::new(),
             template_id: None,
             budget_cap_usd: budget_cap_usd.into(),
             name: None,
@@ -238,6 +243,9 @@ impl ResolveDecision {
 pub struct EnqueueMessage {
     /// Text.
     pub content: String,
+    /// Images.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ImageUpload>,
     /// Priority.
     pub priority: MessagePriority,
     /// Id chosen by the sender; a second message with this id changes nothing (decision 28).
@@ -251,7 +259,13 @@ pub struct EnqueueMessage {
 impl EnqueueMessage {
     /// Creates a message with this priority.
     pub fn new(content: impl Into<String>, priority: MessagePriority) -> Self {
-        Self { content: content.into(), priority, message_id: None, expected_turn_id: None }
+        Self {
+            content: content.into(),
+            images: Vec::new(),
+            priority,
+            message_id: None,
+            expected_turn_id: None,
+        }
     }
 }
 
@@ -432,6 +446,15 @@ pub(super) struct Compact {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Fork {
     pub(super) before_turn_id: TurnId,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct LabelTurn {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) turn_id: Option<TurnId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) label: Option<String>,
 }
 
 #[derive(Debug, Serialize)]

@@ -4,10 +4,13 @@
 use std::time::Duration;
 
 use pilothouse_api::sessions::{OutputDecision, SessionView, StartedSession};
+use pilothouse_domain::value::ConversationTarget;
 use pilothouse_domain::{AgentSessionId, OutputId, TurnId};
 use tokio::time::{Instant, sleep};
 
-use super::inputs::{AdjustSession, Cancel, Compact, EmptyBody, Fork, Interrupt, RetrySession, UpdateBudget};
+use super::inputs::{
+    AdjustSession, Cancel, Compact, EmptyBody, Fork, Interrupt, LabelTurn, RetrySession, UpdateBudget,
+};
 use super::sessions::session_path;
 use super::{ApiError, Client};
 
@@ -86,6 +89,30 @@ impl Client {
     /// Makes the agent continue from before a turn.
     pub async fn fork(&self, id: AgentSessionId, before_turn_id: TurnId) -> Result<SessionView, ApiError> {
         self.post(session_path(id, "/fork"), &Fork { before_turn_id }).await
+    }
+
+    /// Makes the agent begin an empty conversation.
+    pub async fn new_conversation(&self, id: AgentSessionId) -> Result<SessionView, ApiError> {
+        self.post(session_path(id, "/new-conversation"), &EmptyBody {}).await
+    }
+
+    /// Makes the agent continue another conversation or branch of the session.
+    pub async fn switch_conversation(
+        &self,
+        id: AgentSessionId,
+        target: &ConversationTarget,
+    ) -> Result<SessionView, ApiError> {
+        self.post(session_path(id, "/switch-conversation"), target).await
+    }
+
+    /// Labels a turn of the current conversation, its latest one by default. Without a label, removes the label.
+    pub async fn label_turn(
+        &self,
+        id: AgentSessionId,
+        turn_id: Option<TurnId>,
+        label: Option<String>,
+    ) -> Result<SessionView, ApiError> {
+        self.post(session_path(id, "/label"), &LabelTurn { turn_id, label }).await
     }
 
     /// Waits until no request needs a confirmation. Returns the session as it is then, or after `timeout`.

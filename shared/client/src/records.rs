@@ -5,6 +5,7 @@ use pilothouse_api::records::{
     ActivityView, DeliverablesView, LogChunkView, MessageView, RawEventView, ToolCallView,
 };
 use pilothouse_domain::agent_api::AgentTask;
+use pilothouse_domain::value::AgentConversations;
 use pilothouse_domain::{AgentSessionId, SubAgentId, Timestamp};
 use serde::de::DeserializeOwned;
 
@@ -66,6 +67,11 @@ impl Client {
     /// Lists the deliverables of a session.
     pub async fn deliverables(&self, id: AgentSessionId) -> Result<DeliverablesView, ApiError> {
         self.get(session_path(id, "/deliverables")).await
+    }
+
+    /// Lists the conversations of the agent. Empty while it has a single branch without labels.
+    pub async fn conversations(&self, id: AgentSessionId) -> Result<AgentConversations, ApiError> {
+        self.get(session_path(id, "/conversations")).await
     }
 
     /// Lists a page of the logs.

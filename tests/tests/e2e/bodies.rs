@@ -25,6 +25,8 @@ fn body(function: &HttpFunction) -> Option<Value> {
         "sessions-adjust" => json!({ "modelId": "large" }),
         "sessions-compact" => json!({ "instructions": "Keep the decisions." }),
         "sessions-fork" => json!({ "beforeTurnId": "t1" }),
+        "sessions-switch-conversation" => json!({ "conversationId": "c1" }),
+        "sessions-label-turn" => json!({ "label": "A good start" }),
         "plan-approve" => json!({ "requestId": "p1" }),
         "plan-reject" => json!({ "requestId": "p1", "feedback": "No" }),
         "pool-configure" => json!({ "maxConcurrentSessions": 3 }),

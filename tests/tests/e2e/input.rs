@@ -55,6 +55,11 @@ async fn invalid_start_reports_all_violations_and_starts_nothing() {
             { "type": "CoverageThreshold", "customCommand": "true", "threshold": "80", "coveragePattern": "(" },
         ] }),
         ),
+        ("images", json!("a.png")),
+        ("images", json!([{ "mediaType": "image/svg+xml", "base64": "R0lGODlh" }])),
+        ("images", json!([{ "mediaType": "image/png", "base64": "R0lGODlh" }])),
+        ("images", json!([{ "mediaType": "image/gif", "base64": "?" }])),
+        ("images", json!(vec![json!({ "mediaType": "image/gif", "base64": "R0lGODlh" }); 9])),
         ("surprise", json!(true)),
     ] {
         let reply = api.post(SESSIONS, with(good.clone(), field, value.clone())).await;
@@ -117,6 +122,16 @@ async fn invalid_commands_report_violations_and_change_nothing() {
             json!({ "content": 7, "priority": "Soon", "messageId": "mine", "x": 1 }),
             vec!["content", "messageId", "priority", "x"],
         ),
+        (
+            &post,
+            "/messages/queue",
+            json!({ "content": "Look.", "images": [{ "mediaType": "image/png", "base64": "R0lGODlh" }] }),
+            vec!["images[0].mediaType"],
+        ),
+        (&post, "/switch-conversation", json!({}), vec![""]),
+        (&post, "/switch-conversation", json!({ "conversationId": "" }), vec!["conversationId"]),
+        (&post, "/switch-conversation", json!({ "conversationId": "c", "turnId": "t" }), vec!["turnId"]),
+        (&post, "/label", json!({ "label": "" }), vec!["label"]),
         (&patch, &of_message, json!({}), vec![""]),
         (&patch, &of_message, json!({ "content": "", "position": -1 }), vec!["content", "position"]),
         (&post, "/interrupt", json!({ "clearQueue": "yes", "now": true }), vec!["clearQueue", "now"]),
@@ -163,14 +178,14 @@ async fn invalid_commands_report_violations_and_change_nothing() {
 async fn oversized_body_is_refused() {
     let server = Server::start(1).await;
     let session = started(&server, &endless()).await;
-    let body = vec![b' '; 300 * 1024];
-    for path in [
-        SESSIONS.to_owned(),
-        session.path("/messages/queue"),
-        session.path("/cancel"),
-        session.path("/pause"),
+    for (path, bytes) in [
+        // These accept images.
+        (SESSIONS.to_owned(), 5_700_001),
+        (session.path("/messages/queue"), 5_700_001),
+        (session.path("/cancel"), 300 * 1024),
+        (session.path("/pause"), 300 * 1024),
     ] {
-        let reply = server.api().send(Method::POST, &path, &[], Some(body.clone())).await;
+        let reply = server.api().send(Method::POST, &path, &[], Some(vec![b' '; bytes])).await;
         reply.refused(413, "too-large");
     }
     assert_eq!(server.api().all(SESSIONS).await.len(), 1);
