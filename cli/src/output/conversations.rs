@@ -25,7 +25,7 @@ pub fn list(conversations: &AgentConversations, style: Style) -> String {
     let mut out = table.render(style);
     for label in &conversations.labels {
         let (text, turn) = (style.bold(&line(&label.label, 100)), line(label.turn_id.as_str(), 60));
-        out.extend([&text, "  ", &turn, "\n"]);
+        out.extend([text.as_str(), "  ", turn.as_str(), "\n"]);
     }
     out
 }

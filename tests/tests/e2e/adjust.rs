@@ -149,6 +149,55 @@ async fn conversation_is_summarised_and_rewound() {
     session.until_activity("the refusal", refused).await;
 }
 
+/// Conversations are begun, switched and labelled between turns, listed, and kept across runs.
+#[tokio::test]
+async fn conversations_are_begun_switched_labelled_and_kept() {
+    let server = Server::start(1).await;
+    let mut body = work(&server, &script(&[turn(&[json!({ "waitForMessage": {} }), say("Done.")])]));
+    body["idleTimeoutSeconds"] = json!(2);
+    let session = Session::start(&server.api(), body).await;
+    let listed = async || session.get("/conversations").await.expect(200).body;
+    session.until("a turn", |v| v["currentTurn"] != Value::Null).await;
+    session.post("/new-conversation", json!({})).await.refused(409, "invalid-transition");
+    assert_eq!(listed().await, json!({ "branches": [], "labels": [] }));
+    session.say("Finish.", "Immediate").await;
+    session.until_status("Idle").await;
+
+    let asked = session.post("/new-conversation", json!({})).await.expect(202).body;
+    assert_eq!(asked["adjustments"][0]["kind"], "new_conversation");
+    until_adjusted(&session).await;
+    let branches = listed().await["branches"].clone();
+    let (first, second) = (&branches[0], &branches[1]);
+    assert_eq!(first["isCurrent"], false);
+    assert_eq!((&second["isCurrent"], &second["parentId"]), (&json!(true), &first["conversationId"]));
+    session.say("Something else.", "Queued").await;
+    session.until("the next turn", |v| v["status"] == "Idle" && v["metrics"]["turnCount"] == 2).await;
+    assert_eq!(listed().await["branches"][1]["turns"], 1);
+
+    // A hibernated session wakes for it.
+    until_asleep(&server, &session).await;
+    let label = json!({ "turnId": listed().await["branches"][1]["lastTurnId"], "label": "Something else" });
+    session.post("/label", label.clone()).await.expect(202);
+    assert_eq!(until_adjusted(&session).await["currentRun"]["ordinal"], 2);
+    assert_eq!(listed().await["labels"], json!([label]));
+    let target = json!({ "conversationId": first["conversationId"] });
+    session.post("/switch-conversation", target).await.expect(202);
+    until_adjusted(&session).await;
+    assert_eq!(listed().await["branches"][0]["isCurrent"], true);
+
+    session.post("/switch-conversation", json!({ "conversationId": "none" })).await.expect(202);
+    until_adjusted(&session).await;
+    let refused = |activity: &[Value]| {
+        activity
+            .iter()
+            .any(|l| l["summary"].as_str().unwrap().starts_with("Not done: switch to the conversation none"))
+    };
+    session.until_activity("the refusal", refused).await;
+    assert_eq!(listed().await["branches"][0]["isCurrent"], true);
+    let other = server.api_of("eve").session(&session.id);
+    other.get("/conversations").await.refused(404, "not-found");
+}
+
 /// A repeated request with the same key takes effect once.
 #[tokio::test]
 async fn repeated_change_request_gets_the_same_response() {

@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use pilothouse_model_server::{ModelServer, Script, Step, fixture};
 use pilothouse_tests::{ServerProcess, Session, programs};
 use serde_json::{Value, json};
@@ -100,6 +102,46 @@ async fn native_agent_makes_the_tests_pass_under_owner_control() {
     for request in model.requests() {
         assert!(!request.is_refused(), "the model refused: {:?}", request.refused);
     }
+}
+
+/// The owner shows images to the native agent, and lets it work in two conversations, with the program `pilothouse`.
+#[tokio::test]
+async fn owner_shows_images_and_switches_the_conversation() {
+    /// A picture of one point.
+    const POINT: &str =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    let answers = ["A point.", "The same.", "Something.", "Back."].map(Step::text);
+    let model = ModelServer::start(Script::of(answers)).await.unwrap();
+    let environment = [("ANTHROPIC_BASE_URL", &*model.base_url()), ("ANTHROPIC_API_KEY", KEY)];
+    let server = ServerProcess::start_with(1, &environment).await;
+    let work = server.work_folder();
+    std::fs::write(work.join("point.png"), STANDARD.decode(POINT).unwrap()).unwrap();
+    let run = ["run", "What is this?", "--adapter", "native", "--detach", "--image", "point.png"];
+    let started = pilothouse(&server, &work, &run).await;
+    let id = started["session"]["id"].as_str().unwrap().to_owned();
+    let session = Session::new(server.api(), id.clone(), started);
+    let turns = async |count: u64| {
+        session.until("a turn", |v| v["status"] == "Idle" && v["metrics"]["turnCount"] == count).await;
+        model.prompts().pop().unwrap().body["messages"].to_string()
+    };
+    let pictures = |messages: &str| messages.matches(POINT).count();
+    assert_eq!(pictures(&turns(1).await), 1);
+    pilothouse(&server, &work, &["send", &id, "And this?", "--image", "point.png"]).await;
+    assert_eq!(pictures(&turns(2).await), 2);
+
+    pilothouse(&server, &work, &["conversation", "label", &id, "two", "points"]).await;
+    pilothouse(&server, &work, &["conversation", "new", &id]).await;
+    session.say("Think of something else.", "Queued").await;
+    let fresh = turns(3).await;
+    assert!(pictures(&fresh) == 0 && !fresh.contains("What is this?"), "{fresh}");
+    let listed = pilothouse(&server, &work, &["conversation", "list", &id]).await;
+    assert_eq!(listed["labels"][0]["label"], "two points");
+    let labelled = listed["labels"][0]["turnId"].as_str().unwrap();
+    assert_eq!(listed["branches"][0]["lastTurnId"], labelled);
+    pilothouse(&server, &work, &["conversation", "switch", &id, "--turn", labelled]).await;
+    session.say("Go on.", "Queued").await;
+    let back = turns(4).await;
+    assert!(pictures(&back) == 2 && !back.contains("something else"), "{back}");
 }
 
 /// The native agent proposes options. Arguments that do not fit are returned to it with every violation; the owner's choice is the

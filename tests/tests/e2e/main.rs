@@ -44,6 +44,7 @@ mod guardrails;
 mod hibernation;
 mod hostile;
 mod idempotency;
+mod images;
 mod inbox;
 mod inbox_terminal;
 mod injections;

@@ -289,6 +289,8 @@ async fn gateway_token_grants_only_the_queues_of_its_run() {
         }
         let blob = format!("/internal/gateway/blobs/{}", "0".repeat(64));
         assert_eq!(api.send(Method::PUT, &blob, &[], Some(b"x".to_vec())).await.status, 401);
+        let image = format!("/internal/gateway/images/{}", "0".repeat(64));
+        api.get(&image).await.refused(401, "unauthenticated");
     }
     // A command for the other run is queued; this token cannot receive it.
     server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::freeze);

@@ -16,6 +16,15 @@ async fn messages() {
     on.post(&queue, first.clone()).await.expect(201);
     on.post(&queue, first).await.expect(201);
     on.post(&queue, json!({ "content": "Other", "messageId": known })).await.expect(409);
+    let image = json!({ "mediaType": "image/gif", "base64": "R0lGODlhIGFuZCBzbyBvbg==" });
+    let shown = on.post(&queue, json!({ "content": "Look", "images": [image] })).await.expect(201).body;
+    let shown = shown["message"]["messageId"].as_str().unwrap().to_owned();
+    on.post(
+        &queue,
+        json!({ "content": "Look", "images": [{ "mediaType": "image/png", "base64": "R0lGODlh" }] }),
+    )
+    .await
+    .expect(422);
     on.post(&queue, json!({ "content": "Steer", "priority": "Immediate", "expectedTurnId": "none" }))
         .await
         .expect(409);
@@ -26,6 +35,7 @@ async fn messages() {
     let second = second["message"]["messageId"].as_str().unwrap().to_owned();
     on.post(&queue, json!({ "content": "Third" })).await.expect(201);
     on.get(&queue).await.expect(200);
+    on.delete(&format!("{queue}/{shown}")).await.expect(200);
     on.patch(&format!("{queue}/{second}"), json!({ "content": "Second, edited", "position": 0 }))
         .await
         .expect(200);

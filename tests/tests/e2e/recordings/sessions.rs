@@ -104,7 +104,7 @@ async fn reloaded(session: &Session, times: usize) {
     session.until_activity("the reload", |lines| lines.iter().filter(is_notice).count() == times).await;
 }
 
-/// Changes of the model and the thinking level, compaction, and forks.
+/// Changes of the model and the thinking level, compaction, forks, and other conversations.
 async fn adjusted(on: &mut Recorder) {
     let mut plays = script(&[turn(&[say("Working."), json!({ "waitForMessage": {} }), say("Done.")])]);
     plays["models"] = json!(["small", "medium", "large"]);
@@ -126,6 +126,14 @@ async fn adjusted(on: &mut Recorder) {
     session.until_status("Idle").await;
     on.post(&session.path("/fork"), json!({ "beforeTurnId": turn_id })).await.expect(202);
     session.until("the adjustment", settled).await;
+    on.post(&session.path("/new-conversation"), json!({})).await.expect(202);
+    session.until("the adjustment", settled).await;
+    on.post(&session.path("/switch-conversation"), json!({ "turnId": turn_id })).await.expect(202);
+    session.until("the adjustment", settled).await;
+    on.post(&session.path("/label"), json!({ "label": "A good start" })).await.expect(202);
+    session.until("the adjustment", settled).await;
+    on.get(&session.path("/conversations")).await.expect(200);
+    on.post(&session.path("/switch-conversation"), json!({})).await.expect(422);
     on.get(&session.path("")).await.expect(200);
     on.post(&session.path("/close"), json!({})).await.expect(200);
     session.until("the end of its run", |view| view["currentRun"].is_null()).await;

@@ -159,7 +159,8 @@ async fn sidecar() {
     let idle =
         |turns: u64| move |view: &Value| view["status"] == "Idle" && view["metrics"]["turnCount"] == turns;
     session.until("the first turn", idle(1)).await;
-    session.say("More.", "Queued").await;
+    let image = json!({ "mediaType": "image/gif", "base64": "R0lGODlhIGFuZCBzbyBvbg==" });
+    session.post("/messages/queue", json!({ "content": "More.", "images": [image] })).await.expect(201);
     session.until("the second turn", idle(2)).await;
     session.patch("", json!({ "modelId": "large" })).await.expect(202);
     session.until("the adjustment", |view| view["adjustments"].as_array().is_none_or(Vec::is_empty)).await;
@@ -186,6 +187,9 @@ fn write_exchanges(on: &mut Recorder, proxy: &Proxy, token: &str) {
     let blob = exchanges.iter().find(blob).expect("a large body");
     let bytes = format!("<{} bytes>", blob.body.len());
     on.record(&caller, &blob.method, &blob.path, &[], Some(&bytes), &blob.reply);
+    let image = |exchange: &&Exchange| exchange.path.starts_with("/internal/gateway/images/");
+    let image = exchanges.iter().find(image).expect("the image of the message");
+    on.record(&caller, &image.method, &image.path, &[], None, &image.reply);
     for (path, has) in [
         ("/internal/gateway/commands/receive", "receipt"),
         ("/internal/gateway/commands/delete", "receipt"),
