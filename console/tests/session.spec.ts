@@ -44,6 +44,24 @@ test('a message whose response is lost is queued once', { tag: '@quick' }, async
   expect(keys[1]).toBe(keys[0])
 })
 
+test('attached images are sent with their message', async ({ server, console: page }) => {
+  const { id, message } = await openBusy(server, page)
+  const image = (name: string) => ({ name, mimeType: 'image/gif', buffer: Buffer.from('GIF89a and so on') })
+  await page.getByLabel('Attach images').setInputFiles([image('one.gif'), image('two.gif')])
+  const attached = page.getByRole('list', { name: 'Images of the message' })
+  await expect(attached.getByRole('listitem')).toHaveCount(2)
+  await page.getByRole('button', { name: 'Remove one.gif' }).click()
+  await expectAccessible(page)
+  await message.fill('Look at this')
+  await message.press('Control+Enter')
+  await expect(attached).toHaveCount(0)
+  const { items } = await server.json<{ items: { content: string; images: { sizeBytes: number }[] }[] }>('queue', 'list', id)
+  expect(items.map(({ content, images }) => [content, images.map(({ sizeBytes }) => sizeBytes)])).toEqual([
+    ['Look at this', [16]],
+  ])
+  await expect(page.getByRole('region', { name: 'Timeline' })).toContainText('Look at this [1 image]')
+})
+
 test('a message that is sent again after an outage is queued once', async ({ server, console: page }) => {
   const { message, queued } = await openBusy(server, page)
   let isBroken = true

@@ -8,9 +8,16 @@ import { ActionButton, Button, Card, Problem, s, showProblem } from '../ui'
 import { Badge } from '../ui/status'
 import { Ago } from '../ui/time'
 import { toast } from '../ui/toasts'
+import { AttachButton, AttachedImages, type AttachedImage, imagesOf, readImage } from './images'
 import c from './screens.module.css'
 
 const OVER: readonly string[] = ['Completed', 'Cancelled', 'Failed', 'ContextExhausted', 'Cancelling']
+
+interface Draft {
+  text: string
+  images: readonly AttachedImage[]
+  priority: 'Immediate' | 'Queued'
+}
 
 /** Sends a message into the running turn, or queues it for the next one. */
 export function Composer({
@@ -21,31 +28,39 @@ export function Composer({
   input: React.RefObject<HTMLTextAreaElement | null>
 }) {
   const [text, setText] = useState('')
+  const [images, setImages] = useState<readonly AttachedImage[]>([])
   const [priority, setPriority] = useState<'Immediate' | 'Queued'>('Immediate')
   const client = useQueryClient()
   const key = useRequestKey()
   const send = useMutation({
-    mutationFn: ({ text, priority }: { text: string; priority: 'Immediate' | 'Queued' }) => {
-      const body = { content: text.trim(), priority }
+    mutationFn: ({ text, images, priority }: Draft) => {
+      const sent = images.map(({ mediaType, base64 }) => ({ mediaType, base64 }))
+      const body = { content: text.trim(), priority, ...(sent.length > 0 && { images: sent }) }
       const params = { path: { id: session.id }, header: key.header(body) }
       return api.POST('/api/agents/sessions/{id}/messages/queue', { params, body: body as never })
     },
-    onSuccess: (_data, { text, priority }) => {
+    onSuccess: (_data, { text, images, priority }) => {
       key.renew()
-      // The text that the person typed meanwhile stays.
+      // What the person added meanwhile stays.
       setText((now) => (now.startsWith(text) ? now.slice(text.length).trimStart() : now))
+      setImages((now) => now.filter((image) => !images.includes(image)))
       toast(priority === 'Immediate' ? 'Sent into the running turn.' : 'Queued for the next turn.')
       void client.invalidateQueries({ queryKey: ['queue', session.id] })
     },
   })
   if (OVER.includes(session.status)) return null
+  const attach = (files: FileList) => {
+    Promise.all(imagesOf(files).map(readImage)).then((read) => {
+      setImages((now) => [...now, ...read])
+    }, showProblem)
+  }
   return (
     <form
       className={c.composer}
       aria-label="Message to the agent"
       onSubmit={(event) => {
         event.preventDefault()
-        if (text.trim() !== '' && !send.isPending) send.mutate({ text, priority })
+        if (text.trim() !== '' && !send.isPending) send.mutate({ text, images, priority })
       }}
     >
       {send.isError && <Problem error={send.error} />}
@@ -64,8 +79,20 @@ export function Composer({
             if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.currentTarget.form?.requestSubmit()
             if (event.key === 'Escape') event.currentTarget.blur()
           }}
+          onPaste={(event) => {
+            const { files } = event.clipboardData
+            if (imagesOf(files).length === 0) return
+            event.preventDefault()
+            attach(files)
+          }}
         />
       </label>
+      <AttachedImages
+        images={images}
+        onRemove={(removed) => {
+          setImages((now) => now.filter((image) => image !== removed))
+        }}
+      />
       <div className={s.row} style={{ justifyContent: 'space-between' }}>
         <fieldset className={c.segments}>
           <legend className={s.visuallyHidden}>When the agent receives it</legend>
@@ -88,6 +115,7 @@ export function Composer({
           <span className={`${s.muted ?? ''} ${s.small ?? ''} ${c.onlyWide ?? ''}`}>
             {priority === 'Immediate' ? 'into the running turn' : 'after the running turn'}
           </span>
+          <AttachButton onFiles={attach} />
           <Button type="submit" look="primary" disabled={text.trim() === '' || send.isPending}>
             Send <kbd className={c.onlyWide}>Ctrl ⏎</kbd>
           </Button>
