@@ -29,7 +29,8 @@ for line in sys.stdin:
     if line["type"] == "user" and steps:
         for said in steps.pop(0):
             said = json.dumps(said).replace("{uuid}", line["uuid"])
-            say(json.loads(said.replace("{content}", content(line["message"]["content"]))))
+            text = json.dumps(content(line["message"]["content"]))[1:-1]
+            say(json.loads(said.replace("{content}", text)))
 "#;
 
 pub(super) struct Fake {
