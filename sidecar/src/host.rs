@@ -259,8 +259,8 @@ impl Host {
                 AgentCommand::PlanDecision(PlanDecision { request: request_id, approved, feedback }, reply()?)
             }
             Command::SteeringMessage { message_id, content, images, priority, source, expected_turn_id } => {
-                let (id, expected_turn) = (message_id, expected_turn_id);
-                let message = Message { id, content, images, priority, source, expected_turn };
+                let expected_turn = expected_turn_id;
+                let message = Message { id: message_id, content, images, priority, source, expected_turn };
                 let reply = MessageReply::new(id, message_id, self.spool.clone(), self.abandoned.clone());
                 AgentCommand::Message(message, reply)
             }
