@@ -204,15 +204,6 @@ mod tests {
             "thinking @last high",
             "compact @last --instructions keep-the-plan",
             "fork @last --before-turn turn-1-2",
-            "conversation list @last",
-            "conversation new --last --no-wait",
-            "conversation switch @last 0197b1c0",
-            "conversation switch @last --turn turn-1-2",
-            "conversation label @last before the rewrite",
-            "conversation label @last --turn turn-1-2 --remove",
-            "run objective --image a.png --image b.jpg",
-            "send @last look --image a.png",
-            "queue add @last then this --image a.png",
             "run objective --adapter native --model m --thinking high --option mode=fast --option depth=3",
             "run objective --criteria tests=make --criteria coverage:80=cov --max-continuations 3",
             "run objective --require-deliverables --validation-timeout 10m --idle-timeout 5m --paused-timeout never",
@@ -280,6 +271,24 @@ mod tests {
             "completions bash",
             "--profile aws --url https://x/y --ws-url wss://x/live --token-file t ps",
             "ps --profile aws --deployment d.json --issuer https://i --audience a",
+        ] {
+            let parsed = parse(&line.split(' ').collect::<Vec<_>>());
+            assert!(parsed.is_ok(), "{line}: {:?}", parsed.err());
+        }
+    }
+
+    #[test]
+    fn images_and_conversations_are_accepted() {
+        for line in [
+            "conversation list @last",
+            "conversation new --last --no-wait",
+            "conversation switch @last 0197b1c0",
+            "conversation switch @last --turn turn-1-2",
+            "conversation label @last before the rewrite",
+            "conversation label @last --turn turn-1-2 --remove",
+            "run objective --image a.png --image b.jpg",
+            "send @last look --image a.png",
+            "queue add @last then this --image a.png",
         ] {
             let parsed = parse(&line.split(' ').collect::<Vec<_>>());
             assert!(parsed.is_ok(), "{line}: {:?}", parsed.err());
