@@ -10,7 +10,7 @@ use crate::kit::turns::DriverExit;
 /// How many bytes of text an image counts as. Providers count a large image as about 1,600 tokens.
 const IMAGE_BYTES: usize = 6_400;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Prompt {
     pub(super) texts: Vec<String>,
     pub(super) images: Vec<LoadedImage>,

@@ -26,14 +26,19 @@ const CONTINUE: &str = "The model did not answer for some time. Continue where y
 const HANDOFF_AT: u64 = 90;
 
 impl Driver {
-    /// Begins a turn with a message or a prompt of the adapter. Starts the agent if it is not running. If a stop ends the start, the
-    /// message waits again.
+    /// Begins a turn with a message or a prompt of the adapter, which withdrawn prompts precede. Starts the agent if it is not running.
+    /// If a stop ends the start, the message waits again.
     pub(super) async fn begin_turn(&mut self, waiting: Waiting) -> Result<(), DriverExit> {
         if !self.ensure_running().await? {
             self.messages.waiting.put_back(waiting);
             return Ok(());
         }
-        let prompt = self.prompt_of(waiting.words().to_owned(), waiting.images()).await?;
+        let mut prompt = Prompt::default();
+        for OwnPrompt { words, images } in std::mem::take(&mut self.withdrawn) {
+            prompt = prompt.followed_by(self.prompt_of(words, &images).await?);
+        }
+        let own = self.prompt_of(waiting.words().to_owned(), waiting.images()).await?;
+        let prompt = prompt.followed_by(own);
         self.turns += 1;
         let id = turn_id(&self.run.to_string(), self.turns).map_err(|e| DriverExit::agent(e.to_string()))?;
         let (message_id, reply) = match waiting {
@@ -72,13 +77,9 @@ impl Driver {
         }
     }
 
-    /// Sends a prompt. A pending introduction and withdrawn prompts precede it.
-    async fn prompt(&mut self, number: u64, prompt: Prompt) -> Result<(), DriverExit> {
-        let mut before = Prompt { texts: std::mem::take(&mut self.introduction), images: Vec::new() };
-        for OwnPrompt { words, images } in std::mem::take(&mut self.withdrawn) {
-            before = before.followed_by(self.prompt_of(words, &images).await?);
-        }
-        let prompt = before.followed_by(prompt);
+    /// Sends a prompt. A pending introduction precedes its texts.
+    async fn prompt(&mut self, number: u64, mut prompt: Prompt) -> Result<(), DriverExit> {
+        prompt.texts.splice(0..0, std::mem::take(&mut self.introduction));
         if let Some(turn) = &mut self.turn {
             turn.unread = Some(prompt.clone());
         }
