@@ -100,6 +100,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         turns: 0,
         introduction,
         prompt: None,
+        withdrawn: Vec::new(),
         stops: Stops::default(),
         paused_state: None,
         gap: None,
@@ -132,7 +133,7 @@ async fn run_turns(
     if let Some(prompt) = prompt {
         let prompt = driver.text_of(&prompt, images).await?;
         if stops.interrupted {
-            driver.introduction.push(prompt);
+            driver.withdrawn.push(prompt);
         } else if stops.paused {
             driver.prompt = Some(prompt);
         } else {

@@ -75,6 +75,8 @@ pub(super) struct Driver {
     pub(super) introduction: Vec<String>,
     /// The first prompt, if the agent was paused during its start. It begins a turn after the resume.
     pub(super) prompt: Option<String>,
+    /// Prompts that an interrupt withdrew before the agent had them. They precede the text of the next turn.
+    pub(super) withdrawn: Vec<String>,
     pub(super) stops: Stops,
     /// The state that the shim returned for a pause, for `/resume`.
     pub(super) paused_state: Option<AgentState>,

@@ -154,14 +154,19 @@ impl Driver {
         (self.stops.owner, self.stops.spent, self.stops.unmetered) = (false, false, false);
         self.paused_state = None;
         self.continue_processes();
-        // The agent never had it. It precedes the next message.
-        self.introduction.extend(self.prompt.take());
+        // The agent never had it.
+        self.withdrawn.extend(self.prompt.take());
         if let Some(turn) = self.turn.take() {
             let events = self.translator.end_turn("the turn was interrupted");
             self.emit(events).await?;
             let Turn { id, waiting } = turn;
             // Neither the message of a turn that the agent has not begun nor later ones follow it (decision 29).
-            let waiting = waiting.and_then(|waiting| waiting.reply);
+            let (text, waiting) = waiting.map(|waiting| (waiting.text, waiting.reply)).unzip();
+            let waiting = waiting.flatten();
+            if waiting.is_none() {
+                // The prompt of such a turn has no owner who could send it again.
+                self.withdrawn.extend(text);
+            }
             for reply in waiting.into_iter().chain(self.messages.take_all().into_iter().map(|held| held.1)) {
                 reply.refuse(Refusal::turn_over(&id)).await?;
             }

@@ -34,7 +34,7 @@ pub(super) struct Turn {
 
 /// A turn that the agent has not begun.
 pub(super) struct Waiting {
-    text: String,
+    pub(super) text: String,
     pub(super) reply: Option<MessageReply>,
     at: Instant,
     attempts: u32,
@@ -55,6 +55,11 @@ impl Turn {
 /// The pauses between attempts if the shim names no time.
 pub(super) const fn backoff() -> Backoff {
     Backoff::new(Duration::from_secs(1), Duration::from_secs(30))
+}
+
+/// A text after the texts before it.
+fn joined(before: &[String], text: &str) -> String {
+    before.iter().map(String::as_str).chain([text]).collect::<Vec<_>>().join("\n\n")
 }
 
 /// The notice about a request that is repeated. `after` is the time that the shim named.
@@ -187,14 +192,12 @@ impl Driver {
         }
         let Some(waiting) = self.turn.as_mut().and_then(|turn| turn.waiting.as_mut()) else { return Ok(()) };
         waiting.attempts += 1;
-        let text = waiting.text.clone();
+        let text = joined(&self.withdrawn, &waiting.text);
         let state = self.resumable().await?;
         if state.is_none() && self.conversation.spawned && !self.lose_conversation().await? {
             return Ok(());
         }
-        let mut texts = self.introduction.clone();
-        texts.push(text.clone());
-        let brief = self.brief(&texts.join("\n\n"));
+        let brief = self.brief(&joined(&self.introduction, &text));
         let Some(shim) = &self.shim else { return Ok(()) };
         let client = shim.client.clone();
         let request = async move {
@@ -207,6 +210,7 @@ impl Driver {
             Ok(_) => {
                 self.conversation.spawned = true;
                 self.introduction.clear();
+                self.withdrawn.clear();
                 self.save().await?;
                 let waiting = self.turn.as_mut().and_then(|turn| turn.waiting.take());
                 if let Some(reply) = waiting.and_then(|waiting| waiting.reply) {

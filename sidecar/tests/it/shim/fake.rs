@@ -38,6 +38,8 @@ struct Inner {
     log: Vec<(u64, String)>,
     /// Bodies of `/resolve` and `/inject-context`.
     heard: VecDeque<Value>,
+    /// The description in the brief of its agent.
+    description: String,
     paused: bool,
     drop_socket: bool,
     was_asked: bool,
@@ -226,6 +228,9 @@ impl Fake {
                     &json!({ "type": "status", "agentId": "a", "message": format!("heard {heard}") }),
                     true,
                 );
+            } else if step["describe"] == true {
+                let message = self.with(|inner| format!("told to {}", inner.description));
+                self.emit(&json!({ "type": "status", "agentId": "a", "message": message }), true);
             } else if step["drop"] == true {
                 self.with(|inner| inner.drop_socket = true);
             } else if step["checkpoint"] == true {
@@ -324,6 +329,7 @@ async fn verb(
     let handle = json!({ "id": "a", "pluginName": "fake", "status": "running", "sessionId": "s" });
     match verb.as_str() {
         "spawn" => {
+            body["description"].as_str().unwrap().clone_into(&mut fake.inner.lock().unwrap().description);
             tokio::spawn(Arc::clone(&fake).play(steps(&fake.script["turn"])));
             Json(handle).into_response()
         }

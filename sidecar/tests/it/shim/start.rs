@@ -4,6 +4,7 @@ use nix::sys::stat::Mode;
 use pilothouse_domain::CommandId;
 use pilothouse_domain::value::MessagePriority;
 use pilothouse_wire::Command;
+use pilothouse_wire::command::Begin;
 use serde_json::{Value, json};
 
 use super::{Stage, begin, completed, said};
@@ -12,7 +13,7 @@ use crate::sidecar::message;
 
 /// A shim whose first start waits at the gate.
 async fn starting() -> (Stage, CommandId) {
-    let stage = with_gate(json!({ "start": "gate", "turn": [said("begun"), completed()] })).await;
+    let stage = with_gate(json!({ "start": "gate", "turn": [{ "describe": true }, completed()] })).await;
     stage.0.has_started(1).await;
     stage
 }
@@ -20,10 +21,15 @@ async fn starting() -> (Stage, CommandId) {
 async fn with_gate(script: Value) -> (Stage, CommandId) {
     let stage = Stage::empty().await;
     nix::unistd::mkfifo(&stage.folders.work().join("gate"), Mode::from_bits_truncate(0o600)).unwrap();
-    let mut begin = begin(&script, Some("do it"), false);
-    begin.config.adapter_options["startSeconds"] = 50.into();
-    let id = stage.begin(begin);
+    let id = stage.begin(patient(&script, "do it", false));
     (stage, id)
+}
+
+/// A `begin` that waits long for the start.
+fn patient(script: &Value, prompt: &str, resume: bool) -> Begin {
+    let mut begin = begin(script, Some(prompt), resume);
+    begin.config.adapter_options["startSeconds"] = 50.into();
+    begin
 }
 
 impl Stage {
@@ -92,6 +98,37 @@ async fn interrupt_during_the_start_of_a_shim_withdraws_its_prompt() {
     assert!(!stage.has("turn_started"), "{:#?}", stage.gateway.story());
     stage.gateway.send(message("go on", MessagePriority::Queued));
     stage.gateway.sees("turn_completed").await;
+    assert!(stage.has("assistant_message text told to do it\n\ngo on"), "{:#?}", stage.gateway.story());
+}
+
+#[tokio::test]
+async fn resumed_agent_learns_a_withdrawn_prompt_with_the_next_message() {
+    let script = json!({ "start-again": "gate", "turn": [said("begun"), { "forever": true }] });
+    let (stage, _) = with_gate(script.clone()).await;
+    stage.gateway.sees("assistant_message text begun").await;
+    stage.is_confirmed(Command::Interrupt {}).await;
+    let stage = stage.next_run().await;
+    let begin = stage.begin(patient(&script, "do more", true));
+    stage.has_started(2).await;
+    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.open_gate();
+    stage.gateway.acknowledged(begin, "done").await;
+    stage.gateway.send(message("go on", MessagePriority::Queued));
+    stage.gateway.sees("assistant_message text resumed at 7 with \"do more\\n\\ngo on\"").await;
+}
+
+#[tokio::test]
+async fn prompt_survives_an_interrupt_before_the_agent_has_it() {
+    let busy = json!({ "code": "invalid_state", "message": "busy" });
+    let script =
+        json!({ "spawn": [busy], "start-again": "gate", "turn": [{ "describe": true }, completed()] });
+    let (stage, _) = with_gate(script).await;
+    stage.has_started(2).await;
+    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.gateway.send(message("go on", MessagePriority::Queued));
+    stage.has_started(3).await;
+    stage.open_gate();
+    stage.gateway.sees("assistant_message text told to do it\n\ngo on").await;
 }
 
 /// A shim that was ended by an interrupt, and starts again for a message.
