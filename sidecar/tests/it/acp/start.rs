@@ -7,15 +7,21 @@ use pilothouse_domain::value::MessagePriority;
 use pilothouse_wire::Command;
 
 use super::{Stage, fake, workspace};
-use crate::gateway::Gateway;
-use crate::sidecar::message;
+use crate::gateway::{GIF, Gateway, PNG, base64};
+use crate::sidecar::{message, message_with};
 
 /// An agent that was started by `begin` and has answered nothing.
 async fn starting(can: &str, prompt: &str) -> (Stage, CommandId) {
+    starting_with(can, prompt, &[]).await
+}
+
+/// Like [`starting`], with images of the prompt.
+async fn starting_with(can: &str, prompt: &str, images: &[&[u8]]) -> (Stage, CommandId) {
     let stage = Stage::empty().await;
     let gate = workspace(&stage.folders).join("gate");
     nix::unistd::mkfifo(&gate, Mode::from_bits_truncate(0o600)).unwrap();
-    let begin = stage.begin(fake(&format!("late,{can}")), false, Some(prompt), |_| {});
+    let images = images.iter().map(|bytes| stage.gateway.image(bytes)).collect();
+    let begin = stage.begin(fake(&format!("late,{can}")), false, Some(prompt), |begin| begin.images = images);
     stage.started(1).await;
     (stage, begin)
 }
@@ -110,6 +116,25 @@ async fn interrupt_during_the_start_withdraws_prompt_and_messages() {
 }
 
 #[tokio::test]
+async fn prompt_of_a_pause_or_an_interrupt_keeps_its_images() {
+    let (stage, begin) = starting_with("image", "images", &[PNG]).await;
+    stage.is_confirmed(Command::Pause {}).await;
+    stage.open_gate();
+    stage.gateway.acknowledged(begin, "done").await;
+    stage.is_confirmed(Command::Resume {}).await;
+    stage.gateway.sees(&format!("assistant_message text seen: image/png {}", base64(PNG))).await;
+
+    let (stage, begin) = starting_with("image", "say hello", &[PNG]).await;
+    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.open_gate();
+    stage.gateway.acknowledged(begin, "done").await;
+    let shown = stage.gateway.image(GIF);
+    stage.gateway.send(message_with("images", vec![shown], MessagePriority::Queued));
+    let both = format!("image/png {} image/gif {}", base64(PNG), base64(GIF));
+    stage.gateway.sees(&format!("assistant_message text seen: {both}")).await;
+}
+
+#[tokio::test]
 async fn message_during_the_start_arrives_once() {
     let (stage, _) = starting("", "say hello").await;
     let sent = stage.gateway.send(message("say more", MessagePriority::Queued));
@@ -126,11 +151,16 @@ async fn message_during_the_start_arrives_once() {
 
 /// An agent that has ended after its first turn, and starts again for a message.
 async fn starting_again() -> (Stage, CommandId) {
-    let (stage, _) = starting("load", "leave").await;
+    starting_again_for("say again", &[]).await
+}
+
+async fn starting_again_for(text: &str, images: &[&[u8]]) -> (Stage, CommandId) {
+    let (stage, _) = starting("load,image", "leave").await;
     stage.open_gate();
     stage.gateway.sees("turn_completed").await;
     stage.gateway.sees("notice agent_ended").await;
-    let sent = stage.gateway.send(message("say again", MessagePriority::Queued));
+    let images = images.iter().map(|bytes| stage.gateway.image(bytes)).collect();
+    let sent = stage.gateway.send(message_with(text, images, MessagePriority::Queued));
     stage.started(2).await;
     (stage, sent)
 }
@@ -148,6 +178,18 @@ async fn pause_ends_a_later_start_and_the_resume_repeats_it() {
     stage.gateway.acknowledged(sent, "injected").await;
     stage.gateway.sees_nth("turn_completed", 2).await;
     assert_eq!(stage.told().iter().filter(|line| **line == "assistant_message text again").count(), 1);
+}
+
+#[tokio::test]
+async fn message_whose_start_a_pause_ended_keeps_its_images() {
+    let (stage, _) = starting_again_for("images", &[PNG]).await;
+    let process = stage.started(2).await;
+    stage.is_confirmed(Command::Pause {}).await;
+    stage.is_gone(&process).await;
+    stage.is_confirmed(Command::Resume {}).await;
+    stage.started(3).await;
+    stage.open_gate();
+    stage.gateway.sees(&format!("assistant_message text seen: image/png {}", base64(PNG))).await;
 }
 
 #[tokio::test]

@@ -10,8 +10,8 @@ use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
 use super::fake::{Fake, PROGRAM, init, of_program, replay, says, success};
-use crate::gateway::Gateway;
-use crate::sidecar::{begin, message};
+use crate::gateway::{GIF, Gateway, PNG, base64};
+use crate::sidecar::{begin, message, message_with};
 
 /// Notes its arguments and its process id, and waits at the gate `gate` before it reads anything.
 const WAITS: &str = r#"
@@ -26,6 +26,21 @@ const NOTES: &str = r#"
     if line["type"] == "user": open("heard", "a").write(json.dumps(line["message"]["content"]) + "\n")
 "#;
 
+/// Ends the first process, before it answers a message.
+const DIES: &str = r#"
+    if line["type"] == "user" and not os.path.exists("died"):
+        open("died", "w").close()
+        sys.exit(1)
+"#;
+
+/// The text of a message, after its images.
+fn shown(content: &Value) -> String {
+    let Some(blocks) = content.as_array() else { return content.as_str().unwrap().to_owned() };
+    let block =
+        |block: &Value| block["text"].as_str().or(block["source"]["data"].as_str()).unwrap().to_owned();
+    blocks.iter().map(block).collect::<Vec<_>>().join(" ")
+}
+
 struct Starting {
     fake: Fake,
     begin: CommandId,
@@ -34,19 +49,28 @@ struct Starting {
 impl Starting {
     /// A fake that was started by `begin` and has answered nothing.
     async fn new() -> Self {
+        Self::playing("", &[]).await
+    }
+
+    /// Like [`Self::new`], with code for each message and the images of the task.
+    async fn playing(on_message: &str, images: &[&[u8]]) -> Self {
         let turn = |text: &str| json!([init(), replay(), says(text), success()]);
         let steps = json!([turn("one"), turn("two"), turn("three")]);
         let steps = serde_json::to_string(&steps.to_string()).unwrap();
         let program = PROGRAM
             .replace("STEPS", &steps)
             .replace("for line in sys.stdin:", &format!("{WAITS}for line in sys.stdin:"))
-            .replace("    line = json.loads(line)\n", &format!("    line = json.loads(line){NOTES}"));
+            .replace(
+                "    line = json.loads(line)\n",
+                &format!("    line = json.loads(line){NOTES}{on_message}"),
+            );
         let fake = of_program(&program).await;
         let work = fake.folders.work();
         nix::unistd::mkfifo(&work.join("gate"), Mode::from_bits_truncate(0o600)).unwrap();
         let mut begin = begin(json!({}));
         let Command::Begin(given) = &mut begin else { panic!() };
         given.config.working_directory = work.to_str().unwrap().into();
+        given.images = images.iter().map(|bytes| fake.gateway.image(bytes)).collect();
         let begin = fake.gateway.send(begin);
         let starting = Self { fake, begin };
         starting.processes(1).await;
@@ -77,10 +101,7 @@ impl Starting {
 
     fn heard(&self) -> Vec<String> {
         let heard = std::fs::read_to_string(self.work().join("heard")).unwrap_or_default();
-        heard
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap().as_str().unwrap().to_owned())
-            .collect()
+        heard.lines().map(|line| shown(&serde_json::from_str(line).unwrap())).collect()
     }
 
     fn has(&self, short: &str) -> bool {
@@ -177,6 +198,40 @@ async fn interrupt_during_the_start_withdraws_its_messages() {
     starting.gateway().send(message("go on", MessagePriority::Queued));
     starting.gateway().sees("turn_completed").await;
     assert_eq!(starting.heard(), ["write a poem\n\ngo on"], "the agent learns its task");
+}
+
+#[tokio::test]
+async fn task_that_waits_during_a_pause_keeps_its_images() {
+    let starting = Starting::playing("", &[PNG]).await;
+    starting.is_confirmed(Command::Pause {}).await;
+    starting.open_gate();
+    starting.gateway().acknowledged(starting.begin, "done").await;
+    starting.is_confirmed(Command::Resume {}).await;
+    starting.gateway().sees("turn_completed").await;
+    assert_eq!(starting.heard(), [format!("{} write a poem", base64(PNG))]);
+}
+
+#[tokio::test]
+async fn withdrawn_task_keeps_its_images() {
+    let starting = Starting::playing("", &[PNG]).await;
+    starting.is_confirmed(Command::Interrupt {}).await;
+    starting.open_gate();
+    starting.gateway().acknowledged(starting.begin, "done").await;
+    let shown = starting.gateway().image(GIF);
+    starting.gateway().send(message_with("go on", vec![shown], MessagePriority::Queued));
+    starting.gateway().sees("turn_completed").await;
+    assert_eq!(starting.heard(), [format!("{} {} write a poem\n\ngo on", base64(PNG), base64(GIF))]);
+}
+
+#[tokio::test]
+async fn message_that_is_written_again_has_its_images_again() {
+    let starting = Starting::playing(DIES, &[PNG]).await;
+    starting.open_gate();
+    starting.processes(2).await;
+    starting.open_gate();
+    starting.gateway().sees("turn_completed").await;
+    let task = format!("{} write a poem", base64(PNG));
+    assert_eq!(starting.heard(), [task.clone(), task]);
 }
 
 #[tokio::test]
