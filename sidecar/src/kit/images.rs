@@ -13,6 +13,7 @@ use pilothouse_wire::keys::sha256_hex;
 use pilothouse_wire::launch::SidecarLaunch;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
+use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
 use super::notices::detailed_notice;
@@ -22,6 +23,8 @@ use crate::broker::control_plane::{ControlPlane, TIMEOUT};
 use crate::retry::Backoff;
 use crate::spool::SpoolError;
 
+/// How long the images of a message may take. Commands wait meanwhile, and an interrupt must take effect within a minute (decision 12).
+const LIMIT: Duration = Duration::from_secs(20);
 /// Attempts to load an image. The message waits for them.
 const MAX_TRIES: u32 = 3;
 /// Bounds of the pause before the next attempt.
@@ -54,10 +57,12 @@ impl Images {
         images: &[MessageImage],
         events: &EventSink,
     ) -> Result<Vec<LoadedImage>, SpoolError> {
+        let until = Instant::now() + LIMIT;
         let mut loaded = Vec::with_capacity(images.len());
         let mut failed = None;
         for image in images {
-            match self.load_one(image).await {
+            let late = |_| Err(format!("it takes longer than {} seconds", LIMIT.as_secs()));
+            match timeout_at(until, self.load_one(image)).await.unwrap_or_else(late) {
                 Ok(image) => loaded.push(image),
                 Err(error) => {
                     warn!(sha256 = image.sha256.as_str(), error, "failed to load an image");
@@ -126,7 +131,41 @@ pub(crate) fn text_without_images(text: &str, count: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_domain::AgentSessionId;
+    use pilothouse_domain::artifact::ContentHash;
+    use pilothouse_wire::launch::BrokerAccess;
+    use uuid::Uuid;
+
     use super::*;
+    use crate::spool::tests::{bodies, launch, open};
+
+    /// The clock is paused: time passes only when no task can continue.
+    #[tokio::test(start_paused = true)]
+    async fn server_that_does_not_answer_delays_a_message_by_the_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = open(dir.path());
+        // Accepts connections, and answers nothing.
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut launch = launch();
+        let BrokerAccess::Gateway { url, .. } = &mut launch.broker else { panic!() };
+        *url = format!("http://{}", server.local_addr().unwrap());
+        let image = |digit: &str| MessageImage {
+            media_type: ImageType::Png,
+            sha256: ContentHash::parse(digit.repeat(64)).unwrap(),
+            size_bytes: 1,
+            session_id: AgentSessionId::new(Uuid::from_u128(1)),
+        };
+        let images = ["a", "b", "c"].map(image);
+        let (since, events) = (Instant::now(), EventSink::new(spool.clone()));
+        let loaded = Images::of(Arc::new(launch)).load(&images, &events).await.unwrap();
+        assert!(
+            loaded.is_empty() && since.elapsed() < LIMIT + Duration::from_secs(1),
+            "{:?}",
+            since.elapsed()
+        );
+        let notices = bodies(&spool).await;
+        assert_eq!((notices.len(), &notices[0]["detail"]["count"]), (1, &json!(3)));
+    }
 
     #[test]
     fn text_says_how_many_images_are_missing() {
