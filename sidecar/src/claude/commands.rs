@@ -164,6 +164,7 @@ impl Driver {
             config: std::mem::replace(&mut self.config, config),
             options: std::mem::replace(&mut self.options, options),
             model: self.model.clone(),
+            thinking: self.thinking,
         };
         self.model.clone_from(&self.config.model_id);
         self.thinking = self.config.thinking_level.or(self.thinking);

@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use pilothouse_domain::value::ThinkingLevel;
 use pilothouse_wire::command::AgentSessionConfig;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -47,6 +48,7 @@ pub(super) struct Reloading {
     pub config: AgentSessionConfig,
     pub options: AdapterOptions,
     pub model: String,
+    pub thinking: Option<ThinkingLevel>,
 }
 
 impl Driver {
@@ -226,8 +228,9 @@ impl Driver {
             reply.refuse(refusal).await?;
             return Err(error);
         }
-        if let Some(Reloading { reply, config, options, model }) = self.reloading.take() {
-            (self.config, self.options, self.model) = (config, options, model);
+        if let Some(Reloading { reply, config, options, model, thinking }) = self.reloading.take() {
+            (self.config, self.options) = (config, options);
+            (self.model, self.thinking) = (model, thinking);
             return Ok(reply.refuse(refusal).await?);
         }
         if !self.messages.is_empty() {

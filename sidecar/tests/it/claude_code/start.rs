@@ -13,17 +13,24 @@ use super::fake::{Fake, PROGRAM, init, of_program, replay, says, success};
 use crate::gateway::{GIF, Gateway, PNG, base64};
 use crate::sidecar::{begin, message, message_with};
 
-/// Notes its arguments and its process id, and waits at the gate `gate` before it reads anything.
+/// Notes its arguments and its process id, and waits at the gate `gate` before it reads anything. Fails if there is a file `broken`.
 const WAITS: &str = r#"
 import os
 open("arguments", "a").write(json.dumps(sys.argv) + "\n")
 open("started", "a").write(str(os.getpid()) + "\n")
 open("gate").read()
+if os.path.exists("broken"): sys.exit(3)
 "#;
 
 /// Notes each message that it reads.
 const NOTES: &str = r#"
     if line["type"] == "user": open("heard", "a").write(json.dumps(line["message"]["content"]) + "\n")
+"#;
+
+/// Notes each thinking level that it gets.
+const NOTES_THINKING: &str = r#"
+    if line["type"] == "control_request" and line["request"]["subtype"] == "set_max_thinking_tokens":
+        open("thinking", "a").write("level\n")
 "#;
 
 /// Ends the first process, before it answers a message.
@@ -52,8 +59,8 @@ impl Starting {
         Self::playing("", &[]).await
     }
 
-    /// Like [`Self::new`], with code for each message and the images of the task.
-    async fn playing(on_message: &str, images: &[&[u8]]) -> Self {
+    /// Like [`Self::new`], with code for each line that the fake reads, and images of the task.
+    async fn playing(on_line: &str, images: &[&[u8]]) -> Self {
         let turn = |text: &str| json!([init(), replay(), says(text), success()]);
         let steps = json!([turn("one"), turn("two"), turn("three")]);
         let steps = serde_json::to_string(&steps.to_string()).unwrap();
@@ -62,7 +69,7 @@ impl Starting {
             .replace("for line in sys.stdin:", &format!("{WAITS}for line in sys.stdin:"))
             .replace(
                 "    line = json.loads(line)\n",
-                &format!("    line = json.loads(line){NOTES}{on_message}"),
+                &format!("    line = json.loads(line){NOTES}{on_line}"),
             );
         let fake = of_program(&program).await;
         let work = fake.folders.work();
@@ -266,4 +273,26 @@ async fn reload_is_confirmed_when_its_process_has_answered() {
     starting.is_confirmed(Command::Resume {}).await;
     starting.gateway().sees_nth("turn_completed", 2).await;
     assert_eq!(starting.heard(), ["write a poem", "again"]);
+}
+
+#[tokio::test]
+async fn refused_reload_leaves_the_thinking_level() {
+    let starting = Starting::playing(NOTES_THINKING, &[]).await;
+    starting.open_gate();
+    starting.gateway().sees("turn_completed").await;
+    let broken = starting.work().join("broken");
+    std::fs::write(&broken, "").unwrap();
+    let mut config = crate::sidecar::config(json!({}));
+    config.working_directory = starting.work().to_str().unwrap().into();
+    config.thinking_level = Some(ThinkingLevel::High);
+    let reload = starting.gateway().send(Command::ReloadConfig { config: Box::new(config) });
+    starting.processes(2).await;
+    starting.open_gate();
+    starting.gateway().acknowledged(reload, "invalid").await;
+    std::fs::remove_file(&broken).unwrap();
+    starting.gateway().send(message("again", MessagePriority::Queued));
+    starting.processes(3).await;
+    starting.open_gate();
+    starting.gateway().sees_nth("turn_completed", 2).await;
+    assert!(!starting.work().join("thinking").exists(), "the level belongs to the refused configuration");
 }
