@@ -257,9 +257,11 @@ impl Delivery {
         })
     }
 
-    /// The process ended while the session is paused: its deferred requests have ended, and its turn was lost.
+    /// The process ended while the session is paused: its deferred requests have ended, and its turn was lost. That includes a turn that
+    /// had not started yet, because an agent confirms a pause also while it starts.
     pub(super) fn lose_turn(&mut self) -> Events {
-        let open = self.deferred_turn_state().map_or(self.turn().is_some(), |end| end == TurnEnd::Open);
+        let open =
+            self.deferred_turn_state().map_or(self.between_turns().is_none(), |end| end == TurnEnd::Open);
         if self.deferred.iter().any(|fact| matches!(fact, AgentFact::TurnStarted { .. })) {
             // That turn was the next one.
             self.leave_between_turns();

@@ -593,6 +593,24 @@ fn hibernated_session_wakes_on_resume() {
         .then_status(S::Running);
 }
 
+/// An agent confirms a pause also while it starts. It never received its task.
+#[test]
+fn agent_paused_before_its_first_turn_is_asked_to_continue() {
+    Scenario::launching()
+        .told(AgentFact::SidecarReady(can_all()))
+        .when(|s| s.pause())
+        .told_done(C::Pause)
+        .then_status(S::Paused)
+        .when(|s| s.die(true))
+        .then_hibernated(S::Paused)
+        .when(|s| s.resume())
+        .wakes()
+        .told_done(C::Resume)
+        .then_events(&["Resumed", "MessageEnqueued", "MessageDispatched"])
+        .told(starts("t1"))
+        .then_status(S::Running);
+}
+
 /// What the agent reported before it was paused still counts, but its process cannot take an answer any more.
 #[test]
 fn requests_of_a_lost_process_do_not_open_after_the_resume() {
