@@ -52,15 +52,15 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         let conversation_file =
             ConversationFile::open(Path::new(&of_run.session_home)).map_err(|e| save_error(&e))?;
         let earlier = if resume_conversation { conversation_file.load() } else { Ok(None) };
-        let nothing_kept = resume_conversation && matches!(earlier, Ok(None));
         let prices = crate::kit::models::registry(|name| std::env::var(name).ok(), &events);
         let prices = prices.map_err(|e| e.to_string())?;
         let starter =
             Starter::prepare(&of_run, events.clone(), processes.clone(), &own_tools, launch, prices)?;
         let mut standing = starter.start(&config, earlier.map_err(|e| save_error(&e))?).await?;
-        if nothing_kept {
-            // The earlier conversation is lost. The agent gets its task again.
-            standing.conversation.earlier = Some(ConversationSummary::default());
+        let conversation = &mut standing.conversation;
+        if resume_conversation && !conversation.introduced && conversation.earlier.is_none() {
+            // The earlier conversation is lost, or never had its task, which the agent gets now.
+            conversation.earlier = Some(ConversationSummary::default());
         }
         let kept = events.until_space(|| conversation_file.save(&standing.conversation)).await;
         kept.map_err(|e| save_error(&e))?;

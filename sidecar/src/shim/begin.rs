@@ -45,7 +45,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
     let run = of_run.request.run_id;
     let folder = StateFolder::open(Path::new(&of_run.session_home)).map_err(|e| state_error(&e))?;
     let earlier = if resume_conversation { folder.load().map_err(|e| state_error(&e))? } else { None };
-    let nothing_kept = resume_conversation && earlier.is_none();
+    let has_no_task = resume_conversation && earlier.as_ref().is_none_or(|earlier| !earlier.spawned);
     let meter_id =
         MeterId::parse(format!("shim-{run}")).map_err(|e| AdapterError::Configuration(e.to_string()))?;
     let conversation = earlier.unwrap_or_else(|| Conversation::new(meter_id));
@@ -73,8 +73,8 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         events.emit(left_out).await?;
     }
     let mut introduction: Vec<String> = config.handoff.as_ref().map(handoff::received).into_iter().collect();
-    if nothing_kept {
-        // The earlier conversation is lost. The agent gets its task again.
+    if has_no_task {
+        // The earlier conversation is lost, or never had its task, which the agent gets now.
         introduction.push(conversation.summary.to_text(&config.objective));
     }
     let mut driver = Driver {

@@ -116,6 +116,23 @@ async fn interrupt_during_the_start_withdraws_prompt_and_messages() {
 }
 
 #[tokio::test]
+async fn next_run_learns_the_task_of_a_conversation_without_prompts() {
+    let (stage, begin) = starting("load", "say hello").await;
+    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.open_gate();
+    stage.gateway.acknowledged(begin, "done").await;
+    let stage = stage.next_run().await;
+    stage.begin(fake("late,load"), true, None, |_| {});
+    stage.started(2).await;
+    stage.open_gate();
+    // The fake repeats what precedes a message.
+    stage.gateway.send(message("introduction", MessagePriority::Queued));
+    stage.gateway.sees("turn_completed").await;
+    let told = stage.told();
+    assert!(told.iter().any(|line| line.contains("<task>\nwrite a poem\n</task>")), "{told:#?}");
+}
+
+#[tokio::test]
 async fn prompt_of_a_pause_or_an_interrupt_keeps_its_images() {
     let (stage, begin) = starting_with("image", "images", &[PNG]).await;
     stage.is_confirmed(Command::Pause {}).await;

@@ -21,13 +21,13 @@ async fn starting() -> (Stage, CommandId) {
 async fn with_gate(script: Value) -> (Stage, CommandId) {
     let stage = Stage::empty().await;
     nix::unistd::mkfifo(&stage.folders.work().join("gate"), Mode::from_bits_truncate(0o600)).unwrap();
-    let id = stage.begin(patient(&script, "do it", false));
+    let id = stage.begin(patient(&script, Some("do it"), false));
     (stage, id)
 }
 
 /// A `begin` that waits long for the start.
-fn patient(script: &Value, prompt: &str, resume: bool) -> Begin {
-    let mut begin = begin(script, Some(prompt), resume);
+fn patient(script: &Value, prompt: Option<&str>, resume: bool) -> Begin {
+    let mut begin = begin(script, prompt, resume);
     begin.config.adapter_options["startSeconds"] = 50.into();
     begin
 }
@@ -108,13 +108,32 @@ async fn resumed_agent_learns_a_withdrawn_prompt_with_the_next_message() {
     stage.gateway.sees("assistant_message text begun").await;
     stage.is_confirmed(Command::Interrupt {}).await;
     let stage = stage.next_run().await;
-    let begin = stage.begin(patient(&script, "do more", true));
+    let begin = stage.begin(patient(&script, Some("do more"), true));
     stage.has_started(2).await;
     stage.is_confirmed(Command::Interrupt {}).await;
     stage.open_gate();
     stage.gateway.acknowledged(begin, "done").await;
     stage.gateway.send(message("go on", MessagePriority::Queued));
     stage.gateway.sees("assistant_message text resumed at 7 with \"do more\\n\\ngo on\"").await;
+}
+
+#[tokio::test]
+async fn next_run_learns_the_task_that_no_agent_had() {
+    let script = json!({ "start": "gate", "turn": [{ "describe": true }, completed()] });
+    let (stage, begin) = with_gate(script.clone()).await;
+    stage.has_started(1).await;
+    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.open_gate();
+    stage.gateway.acknowledged(begin, "done").await;
+    let next = patient(&script, None, true);
+    // Saves the state of the conversation.
+    stage.is_confirmed(Command::ReloadConfig { config: Box::new(next.config.clone()) }).await;
+    let stage = stage.next_run().await;
+    stage.begin(next);
+    stage.gateway.send(message("go on", MessagePriority::Queued));
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.gateway.story();
+    assert!(story.iter().any(|line| line.contains("<task>\nwrite a poem\n</task>")), "{story:#?}");
 }
 
 #[tokio::test]
