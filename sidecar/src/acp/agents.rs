@@ -217,6 +217,14 @@ pub(super) enum Resumption {
     Never,
 }
 
+/// Whether an agent reaches MCP servers over these transports.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct McpTransports {
+    pub(super) http: bool,
+    /// Server-sent events.
+    pub(super) sse: bool,
+}
+
 /// What the agent reports in `initialize`.
 #[derive(Debug, Clone)]
 pub(super) struct Advertised {
@@ -229,10 +237,8 @@ pub(super) struct Advertised {
     pub(super) loads: bool,
     /// Whether it accepts images in prompts.
     pub(super) takes_images: bool,
-    /// Whether it supports MCP servers over HTTP.
-    pub(super) mcp_http: bool,
-    /// Whether it supports MCP servers over server-sent events.
-    pub(super) mcp_sse: bool,
+    /// The remote MCP servers that it supports.
+    pub(super) mcp: McpTransports,
     /// Ids of its authentication methods.
     pub(super) auth_methods: Vec<String>,
 }
@@ -263,8 +269,10 @@ impl Advertised {
             resumption,
             loads: can(&["loadSession"]),
             takes_images: can(&["promptCapabilities", "image"]),
-            mcp_http: can(&["mcpCapabilities", "http"]),
-            mcp_sse: can(&["mcpCapabilities", "sse"]),
+            mcp: McpTransports {
+                http: can(&["mcpCapabilities", "http"]),
+                sse: can(&["mcpCapabilities", "sse"]),
+            },
             auth_methods: methods
                 .iter()
                 .filter_map(|m| crate::kit::json::text(m, "id"))
@@ -292,7 +300,7 @@ mod tests {
     fn steering_resume_and_images_require_advertised_capabilities() {
         let nothing = Advertised::read(&json!({}), UNKNOWN);
         assert_eq!((nothing.steering, nothing.resumption), (Steering::AtTurnEnd, Resumption::Never));
-        assert!(!nothing.mcp_http && !nothing.takes_images);
+        assert!(!nothing.mcp.http && !nothing.takes_images);
         let response = json!({
             "agentCapabilities": {"loadSession": true, "promptCapabilities": {"image": true}, "sessionCapabilities": {"resume": {}}, "mcpCapabilities": {"http": true}},
             "_meta": {"steering": {"supported": true}}, "agentInfo": {"name": "goose", "version": "1"}});

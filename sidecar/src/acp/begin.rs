@@ -67,8 +67,8 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         Ok((files, starter, conversation_file, standing))
     };
     // Dropping the future ends the processes that it started.
-    let started = first_start(&mut commands, &mut deferred_commands, starting).await?;
-    let Some((outcome, stops)) = started else { return Ok(()) };
+    let first = first_start(&mut commands, &mut deferred_commands, starting).await?;
+    let Some((outcome, stops)) = first else { return Ok(()) };
     let (files, starter, conversation_file, standing) = match outcome {
         Ok(parts) => parts,
         Err(why) => {

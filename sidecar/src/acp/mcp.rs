@@ -19,10 +19,10 @@ pub(super) fn servers(tools: &[McpToolDefinition], agent: &Advertised) -> (Vec<V
         }
         let name = format!("server-{}", servers.len() + 1);
         let server = match tool.server_uri.scheme().to_ascii_lowercase().as_str() {
-            "http" | "https" if agent.mcp_http => {
+            "http" | "https" if agent.mcp.http => {
                 Some(json!({"type": "http", "name": name, "url": uri, "headers": []}))
             }
-            "sse" if agent.mcp_sse => {
+            "sse" if agent.mcp.sse => {
                 let url = format!("https{}", uri.get(3..).unwrap_or_default());
                 Some(json!({"type": "sse", "name": name, "url": url, "headers": []}))
             }

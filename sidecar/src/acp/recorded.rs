@@ -184,7 +184,7 @@ fn agent_reports_steering_and_resume_support() {
         (agent.steering, agent.resumption, agent.profile.name),
         (Steering::Extension, Resumption::Resume, "claude-code-acp")
     );
-    assert!(agent.mcp_http && agent.auth_methods.is_empty());
+    assert!(agent.mcp.http && agent.auth_methods.is_empty());
 }
 
 #[test]

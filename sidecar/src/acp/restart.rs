@@ -21,7 +21,8 @@ impl Driver {
             return Ok(true);
         }
         let earlier = Some(self.conversation.clone());
-        let starting = self.starter.start(&self.config, earlier);
+        // Boxed, because many futures of the driver contain this one.
+        let starting = Box::pin(self.starter.start(&self.config, earlier));
         let started = match later_start(&mut self.commands, &mut self.deferred_commands, starting).await? {
             Restart::Done(started) => started.map_err(DriverExit::agent)?,
             Restart::GivenUp => return Ok(false),

@@ -236,10 +236,11 @@ impl Driver {
         if !self.messages.is_empty() {
             return Err(error);
         }
-        match self.compactions.next() {
-            Some((_, reply)) => reply.refuse(refusal).await?,
+        if let Some((_, reply)) = self.compactions.next() {
+            reply.refuse(refusal).await?;
+        } else {
             // An interrupt has withdrawn the message.
-            None => warn!(%error, "the agent did not start; the next message starts it again"),
+            warn!(%error, "the agent did not start; the next message starts it again");
         }
         Ok(())
     }

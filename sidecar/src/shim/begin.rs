@@ -59,8 +59,8 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         Ok::<_, String>((starter, shim))
     };
     // Dropping the future ends the processes that it started.
-    let started = first_start(&mut commands, &mut deferred_commands, starting).await?;
-    let Some((outcome, stops)) = started else { return Ok(()) };
+    let first = first_start(&mut commands, &mut deferred_commands, starting).await?;
+    let Some((outcome, stops)) = first else { return Ok(()) };
     let (starter, shim) = match outcome {
         Ok(parts) => parts,
         Err(why) => {

@@ -31,7 +31,7 @@ pub const FUNCTION: HttpFunction = HttpFunction::new(
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SwitchConversation {
     /// The conversation. The agent continues where it left it.
-    #[deserr(default, try_from(Option<String>) = conversation_id -> FieldError)]
+    #[deserr(default, try_from(Option<String>) = checked_conversation -> FieldError)]
     #[schemars(length(min = 1, max = 100))]
     pub conversation_id: Option<String>,
     /// A turn of any conversation and branch. The agent continues after it.
@@ -39,7 +39,7 @@ pub struct SwitchConversation {
     pub turn_id: Option<TurnId>,
 }
 
-fn conversation_id(text: Option<String>) -> Result<Option<String>, FieldError> {
+fn checked_conversation(text: Option<String>) -> Result<Option<String>, FieldError> {
     const MOST: usize = AgentConversations::MAX_TEXT;
     match text {
         Some(id) if id.is_empty() || id.chars().count() > MOST => {
