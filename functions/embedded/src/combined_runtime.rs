@@ -129,29 +129,21 @@ mod tests {
     use std::collections::BTreeSet;
 
     use pilothouse_domain::project_agent::{ResourceLimits, SandboxCapability, WorkspaceRequirements};
-    use uuid::Uuid;
+    use pilothouse_test_support::launch_request;
 
     use super::*;
 
     fn request(capability: SandboxCapability, labels: &[(&str, &str)]) -> LaunchRequest {
         LaunchRequest {
-            session_id: AgentSessionId::new(Uuid::now_v7()),
-            run_id: RunId::new(Uuid::now_v7()),
-            ordinal: 1,
-            retry_count: 0,
-            adapter: "script".to_owned(),
-            working_directory: "/tmp".to_owned(),
             worker_labels: labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
-            lease_ms: None,
             authorize_tools: true,
-            agent: None,
-            secrets: Vec::new(),
             workspace: Some(Box::new(WorkspaceRequirements {
                 mounts: Vec::new(),
                 capabilities: BTreeSet::from([capability]),
                 resource_limits: None,
                 base_image: None,
             })),
+            ..launch_request()
         }
     }
 

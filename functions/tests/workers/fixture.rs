@@ -1,6 +1,5 @@
 //! The parts of the control plane that workers need, on the embedded engines, used through the router.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use pilothouse_functions::catalog;
 use pilothouse_runtime::{CredentialVendor, VendError};
 use pilothouse_store::WorkerKey;
 use pilothouse_test_support::{
-    EmbeddedEngines, TestClock, commit_events, create_session_with_run, new_session,
+    EmbeddedEngines, TestClock, commit_events, create_session_with_run, launch_request, new_session,
 };
 use pilothouse_wire::RootSecret;
 use pilothouse_wire::gateway::RunCredentials;
@@ -124,21 +123,8 @@ impl WorkersFixture {
 
     pub(crate) async fn session(&self, owner: &str) -> LaunchRequest {
         let new = new_session(&UserId::parse(owner).unwrap(), "5");
-        let (id, run) = create_session_with_run(&self.app, new).await;
-        LaunchRequest {
-            session_id: id,
-            run_id: run,
-            ordinal: 1,
-            retry_count: 0,
-            adapter: "script".into(),
-            working_directory: "/tmp".into(),
-            worker_labels: BTreeMap::new(),
-            lease_ms: None,
-            authorize_tools: false,
-            agent: None,
-            secrets: Vec::new(),
-            workspace: None,
-        }
+        let (session_id, run_id) = create_session_with_run(&self.app, new).await;
+        LaunchRequest { session_id, run_id, ..launch_request() }
     }
 
     /// Ends the run of a session, as if its process exited.

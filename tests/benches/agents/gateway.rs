@@ -12,6 +12,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use pilothouse_domain::session::AgentOptions;
 use pilothouse_domain::{AgentSessionId, CommandId, EnvelopeId, RunId, Timestamp};
+use pilothouse_test_support::launch_request;
 use pilothouse_tests::programs;
 use pilothouse_wire::command::{AgentSessionConfig, Begin, BriefPolicies, IssuedCommand};
 use pilothouse_wire::envelope::PROTOCOL_VERSION;
@@ -72,16 +73,9 @@ impl Stage {
             request: LaunchRequest {
                 session_id: session,
                 run_id: run,
-                ordinal: 1,
-                retry_count: 0,
                 adapter: "native".into(),
                 working_directory: text(folder.path()),
-                worker_labels: std::collections::BTreeMap::new(),
-                lease_ms: None,
-                authorize_tools: false,
-                agent: None,
-                secrets: Vec::new(),
-                workspace: None,
+                ..launch_request()
             },
             envelope_key: secret.envelope_key(run),
             key_id: "k1".into(),

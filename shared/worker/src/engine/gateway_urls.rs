@@ -40,30 +40,14 @@ fn broker_access(dir: &RunDir) -> Option<BrokerAccess> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use pilothouse_domain::AgentSessionId;
+    use pilothouse_test_support::launch_request;
     use pilothouse_wire::RootSecret;
-    use pilothouse_wire::launch::{LaunchRequest, RunAccessIssuer, RunExit};
-    use uuid::Uuid;
+    use pilothouse_wire::launch::{RunAccessIssuer, RunExit};
 
     use super::*;
 
     fn prepared(runs: &Path, issuer: &RunAccessIssuer) -> RunDir {
-        let request = LaunchRequest {
-            session_id: AgentSessionId::new(Uuid::now_v7()),
-            run_id: RunId::new(Uuid::now_v7()),
-            ordinal: 1,
-            retry_count: 0,
-            adapter: "script".to_owned(),
-            working_directory: "/tmp".to_owned(),
-            worker_labels: BTreeMap::new(),
-            lease_ms: None,
-            authorize_tools: false,
-            agent: None,
-            secrets: Vec::new(),
-            workspace: None,
-        };
+        let request = launch_request();
         let dir = RunDir::of(runs, request.run_id);
         let access = issuer.issue(&RootSecret::new("test", vec![7; 32]).unwrap(), &request);
         dir.create(&access.launch(request, "/tmp".to_owned())).unwrap();

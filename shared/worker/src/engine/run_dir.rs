@@ -239,21 +239,17 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_test_support::launch_request;
     use pilothouse_wire::RootSecret;
     use pilothouse_wire::launch::RunAccessIssuer;
-    use uuid::Uuid;
 
     use super::*;
 
     #[test]
     fn a_directory_that_cannot_be_synced_can_be_created_again() {
         let runs = tempfile::tempdir().unwrap();
-        let run = RunId::new(Uuid::now_v7());
-        let request: LaunchRequest = serde_json::from_value(serde_json::json!({
-            "sessionId": Uuid::now_v7().to_string(), "runId": run.to_string(), "ordinal": 1,
-            "adapter": "script", "workingDirectory": "/tmp",
-        }))
-        .unwrap();
+        let request = launch_request();
+        let run = request.run_id;
         let secret = RootSecret::new("test", vec![7; 32]).unwrap();
         let access = RunAccessIssuer::via_gateway("http://127.0.0.1:1").issue(&secret, &request);
         let launch = access.launch(request, String::new());

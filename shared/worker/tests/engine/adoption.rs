@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use pilothouse_runtime::{AgentRuntime, ProcessState, StopError, StopMode};
-use pilothouse_wire::launch::{AgentApiAccess, BrokerAccess, LaunchRequest, OfflineLimits, SidecarLaunch};
+use pilothouse_wire::launch::{LaunchRequest, RunAccessIssuer};
 use pilothouse_worker::{ClaimOutcome, StartError, Worker};
 
 use crate::support::{UNTIL_RELEASED, WorkerFixture, request, secret, wait_until};
@@ -180,23 +180,8 @@ async fn processes_of_a_crashed_adopted_sidecar_are_killed() {
 fn prepared(fixture: &WorkerFixture, request: &LaunchRequest) {
     let dir = fixture.dir(request.run_id);
     fs::create_dir_all(&dir).unwrap();
-    let (session, run, secret) = (request.session_id, request.run_id, secret());
-    let launch = SidecarLaunch {
-        request: request.clone(),
-        envelope_key: secret.envelope_key(run),
-        key_id: secret.id().to_owned(),
-        broker: BrokerAccess::Gateway {
-            url: String::new(),
-            token: secret.gateway_token(session, run),
-            http2: false,
-        },
-        session_home: String::new(),
-        agent_api: AgentApiAccess { url: String::new(), api_key: String::new() },
-        heartbeat_seconds: 15.0,
-        offline: OfflineLimits::default(),
-        confinement: None,
-        hidden_where_supported: Vec::new(),
-    };
+    let access = RunAccessIssuer::via_gateway("").issue(&secret(), request);
+    let launch = access.launch(request.clone(), String::new());
     fs::write(dir.join("launch.json"), serde_json::to_vec(&launch).unwrap()).unwrap();
 }
 

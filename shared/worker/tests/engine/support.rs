@@ -10,11 +10,11 @@ use async_trait::async_trait;
 use nix::fcntl::{Flock, FlockArg};
 use pilothouse_domain::{AgentSessionId, RunId};
 use pilothouse_runtime::{ClaimError, ReportError, RunEvents};
+use pilothouse_test_support::launch_request;
 use pilothouse_wire::RootSecret;
 use pilothouse_wire::launch::{LaunchRequest, RunAccessIssuer, RunExit};
 use pilothouse_worker::{ClaimOutcome, Environment, Ports, RunClaims, Timing, Worker, WorkerConfig};
 use tokio::time::{Instant, sleep};
-use uuid::Uuid;
 
 /// Behaviour of a sidecar: run until the test releases it, then exit with 0.
 pub(crate) const UNTIL_RELEASED: &str = "wait_for $dir/go";
@@ -111,20 +111,7 @@ pub(crate) fn secret() -> RootSecret {
 }
 
 pub(crate) fn request() -> LaunchRequest {
-    LaunchRequest {
-        session_id: AgentSessionId::new(Uuid::now_v7()),
-        run_id: RunId::new(Uuid::now_v7()),
-        ordinal: 1,
-        retry_count: 2,
-        adapter: "script".to_owned(),
-        working_directory: "/tmp".to_owned(),
-        worker_labels: std::collections::BTreeMap::new(),
-        lease_ms: None,
-        authorize_tools: false,
-        agent: None,
-        secrets: Vec::new(),
-        workspace: None,
-    }
+    LaunchRequest { retry_count: 2, ..launch_request() }
 }
 
 /// Waits for a condition, at most 20 seconds.
