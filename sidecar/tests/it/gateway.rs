@@ -362,6 +362,30 @@ impl Gateway {
         })
         .await
     }
+
+    /// Sends a command and waits until it is done.
+    pub(crate) async fn send_until_done(&self, command: Command) {
+        let id = self.send(command);
+        self.acknowledged(id, "done").await;
+    }
+
+    /// Whether an event has come whose short form begins with `short`.
+    pub(crate) fn has_seen(&self, short: &str) -> bool {
+        self.story().iter().any(|event| event.starts_with(short))
+    }
+
+    /// The position of the first such event. One has come.
+    pub(crate) fn position_of(&self, short: &str) -> usize {
+        let story = self.story();
+        let found = story.iter().position(|event| event.starts_with(short));
+        found.unwrap_or_else(|| panic!("{short}: {story:#?}"))
+    }
+
+    /// Waits while an agent that does not hold would begin its work.
+    pub(crate) async fn time_passes(&self) {
+        let beats = self.heartbeats();
+        self.until("time passes", |gateway| (gateway.heartbeats() > beats + 2).then_some(())).await;
+    }
 }
 
 pub(crate) fn authorised(gateway: &Gateway, headers: &HeaderMap) -> Result<(), StatusCode> {

@@ -41,20 +41,6 @@ impl Stage {
         std::fs::write(workspace(&self.folders).join("gate"), "go\n").unwrap();
     }
 
-    async fn is_confirmed(&self, command: Command) {
-        let id = self.gateway.send(command);
-        self.gateway.acknowledged(id, "done").await;
-    }
-
-    fn has(&self, short: &str) -> bool {
-        self.gateway.story().iter().any(|line| line.starts_with(short))
-    }
-
-    fn position(&self, short: &str) -> usize {
-        let story = self.gateway.story();
-        story.iter().position(|line| line.starts_with(short)).unwrap_or_else(|| panic!("{short}: {story:#?}"))
-    }
-
     async fn is_gone(&self, process: &str) {
         let stat = format!("/proc/{process}/stat");
         let is_gone = |_: &Gateway| {
@@ -63,20 +49,13 @@ impl Stage {
         };
         self.gateway.until("the end of a process", is_gone).await;
     }
-
-    /// Waits while an agent that does not hold would begin its work.
-    async fn time_passes(&self) {
-        let beats = self.gateway.heartbeats();
-        let later = |gateway: &Gateway| (gateway.heartbeats() > beats + 2).then_some(());
-        self.gateway.until("time passes", later).await;
-    }
 }
 
 #[tokio::test]
 async fn stop_ends_an_agent_that_never_answers() {
     let (stage, begin) = starting("", "say hello").await;
     let process = stage.started(1).await;
-    stage.is_confirmed(Command::Stop {}).await;
+    stage.gateway.send_until_done(Command::Stop {}).await;
     stage.is_gone(&process).await;
     stage.gateway.acknowledged(begin, "no-agent").await;
 }
@@ -84,15 +63,15 @@ async fn stop_ends_an_agent_that_never_answers() {
 #[tokio::test]
 async fn agent_paused_during_its_start_works_after_the_resume() {
     let (stage, begin) = starting("", "say hello").await;
-    stage.is_confirmed(Command::Pause {}).await;
-    assert!(!stage.has("begin_ack done"), "the agent has not answered");
+    stage.gateway.send_until_done(Command::Pause {}).await;
+    assert!(!stage.gateway.has_seen("begin_ack done"), "the agent has not answered");
     stage.open_gate();
     stage.gateway.acknowledged(begin, "done").await;
-    stage.time_passes().await;
-    assert!(!stage.has("turn_started"), "{:#?}", stage.told());
-    stage.is_confirmed(Command::Resume {}).await;
+    stage.gateway.time_passes().await;
+    assert!(!stage.gateway.has_seen("turn_started"), "{:#?}", stage.told());
+    stage.gateway.send_until_done(Command::Resume {}).await;
     stage.gateway.sees("turn_completed").await;
-    assert!(stage.position("resume_ack done") < stage.position("turn_started"));
+    assert!(stage.gateway.position_of("resume_ack done") < stage.gateway.position_of("turn_started"));
     assert_eq!(stage.told().iter().filter(|line| **line == "assistant_message text hello").count(), 1);
 }
 
@@ -101,24 +80,24 @@ async fn interrupt_during_the_start_withdraws_prompt_and_messages() {
     let (stage, begin) = starting("", "say hello").await;
     let sent = stage.gateway.send(message("say more", MessagePriority::Queued));
     stage.gateway.acknowledged(sent, "received").await;
-    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.gateway.send_until_done(Command::Interrupt {}).await;
     stage.gateway.acknowledged(sent, "interrupted").await;
-    assert!(!stage.has("begin_ack done"), "the agent has not answered");
+    assert!(!stage.gateway.has_seen("begin_ack done"), "the agent has not answered");
     stage.open_gate();
     stage.gateway.acknowledged(begin, "done").await;
-    stage.time_passes().await;
-    assert!(!stage.has("turn_started"), "{:#?}", stage.told());
+    stage.gateway.time_passes().await;
+    assert!(!stage.gateway.has_seen("turn_started"), "{:#?}", stage.told());
     // The fake repeats what precedes a message.
     stage.gateway.send(message("introduction", MessagePriority::Queued));
     stage.gateway.sees("turn_completed").await;
-    assert!(stage.has("assistant_message text say hello"), "{:#?}", stage.told());
-    assert!(!stage.has("assistant_message text more"), "{:#?}", stage.told());
+    assert!(stage.gateway.has_seen("assistant_message text say hello"), "{:#?}", stage.told());
+    assert!(!stage.gateway.has_seen("assistant_message text more"), "{:#?}", stage.told());
 }
 
 #[tokio::test]
 async fn next_run_learns_the_task_of_a_conversation_without_prompts() {
     let (stage, begin) = starting("load", "say hello").await;
-    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.gateway.send_until_done(Command::Interrupt {}).await;
     stage.open_gate();
     stage.gateway.acknowledged(begin, "done").await;
     let stage = stage.next_run().await;
@@ -135,14 +114,14 @@ async fn next_run_learns_the_task_of_a_conversation_without_prompts() {
 #[tokio::test]
 async fn prompt_of_a_pause_or_an_interrupt_keeps_its_images() {
     let (stage, begin) = starting_with("image", "images", &[PNG]).await;
-    stage.is_confirmed(Command::Pause {}).await;
+    stage.gateway.send_until_done(Command::Pause {}).await;
     stage.open_gate();
     stage.gateway.acknowledged(begin, "done").await;
-    stage.is_confirmed(Command::Resume {}).await;
+    stage.gateway.send_until_done(Command::Resume {}).await;
     stage.gateway.sees(&format!("assistant_message text seen: image/png {}", base64(PNG))).await;
 
     let (stage, begin) = starting_with("image", "say hello", &[PNG]).await;
-    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.gateway.send_until_done(Command::Interrupt {}).await;
     stage.open_gate();
     stage.gateway.acknowledged(begin, "done").await;
     let shown = stage.gateway.image(GIF);
@@ -186,10 +165,10 @@ async fn starting_again_for(text: &str, images: &[&[u8]]) -> (Stage, CommandId) 
 async fn pause_ends_a_later_start_and_the_resume_repeats_it() {
     let (stage, sent) = starting_again().await;
     let process = stage.started(2).await;
-    stage.is_confirmed(Command::Pause {}).await;
+    stage.gateway.send_until_done(Command::Pause {}).await;
     stage.is_gone(&process).await;
-    assert!(!stage.has("message_ack injecting"), "{:#?}", stage.told());
-    stage.is_confirmed(Command::Resume {}).await;
+    assert!(!stage.gateway.has_seen("message_ack injecting"), "{:#?}", stage.told());
+    stage.gateway.send_until_done(Command::Resume {}).await;
     stage.started(3).await;
     stage.open_gate();
     stage.gateway.acknowledged(sent, "injected").await;
@@ -201,9 +180,9 @@ async fn pause_ends_a_later_start_and_the_resume_repeats_it() {
 async fn message_whose_start_a_pause_ended_keeps_its_images() {
     let (stage, _) = starting_again_for("images", &[PNG]).await;
     let process = stage.started(2).await;
-    stage.is_confirmed(Command::Pause {}).await;
+    stage.gateway.send_until_done(Command::Pause {}).await;
     stage.is_gone(&process).await;
-    stage.is_confirmed(Command::Resume {}).await;
+    stage.gateway.send_until_done(Command::Resume {}).await;
     stage.started(3).await;
     stage.open_gate();
     stage.gateway.sees(&format!("assistant_message text seen: image/png {}", base64(PNG))).await;
@@ -213,12 +192,15 @@ async fn message_whose_start_a_pause_ended_keeps_its_images() {
 async fn interrupt_ends_a_later_start_and_refuses_its_message() {
     let (stage, sent) = starting_again().await;
     let process = stage.started(2).await;
-    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.gateway.send_until_done(Command::Interrupt {}).await;
     stage.is_gone(&process).await;
     stage.gateway.acknowledged(sent, "interrupted").await;
     stage.gateway.send(message("say something else", MessagePriority::Queued));
     stage.started(3).await;
     stage.open_gate();
     stage.gateway.sees_nth("turn_completed", 2).await;
-    assert!(stage.has("assistant_message text something else") && !stage.has("assistant_message text again"));
+    assert!(
+        stage.gateway.has_seen("assistant_message text something else")
+            && !stage.gateway.has_seen("assistant_message text again")
+    );
 }

@@ -110,38 +110,17 @@ impl Starting {
         let heard = std::fs::read_to_string(self.work().join("heard")).unwrap_or_default();
         heard.lines().map(|line| shown(&serde_json::from_str(line).unwrap())).collect()
     }
-
-    fn has(&self, short: &str) -> bool {
-        self.gateway().story().iter().any(|line| line.starts_with(short))
-    }
-
-    fn position(&self, short: &str) -> usize {
-        let story = self.gateway().story();
-        story.iter().position(|line| line.starts_with(short)).unwrap_or_else(|| panic!("{short}: {story:#?}"))
-    }
-
-    async fn is_confirmed(&self, command: Command) {
-        let id = self.gateway().send(command);
-        self.gateway().acknowledged(id, "done").await;
-    }
-
-    /// Waits while an agent that does not hold would begin its work.
-    async fn time_passes(&self) {
-        let beats = self.gateway().heartbeats();
-        let later = |gateway: &Gateway| (gateway.heartbeats() > beats + 2).then_some(());
-        self.gateway().until("time passes", later).await;
-    }
 }
 
 #[tokio::test]
 async fn stop_ends_a_start_that_is_never_answered() {
     let starting = Starting::new().await;
     let process = starting.processes(1).await;
-    starting.is_confirmed(Command::Stop {}).await;
+    starting.gateway().send_until_done(Command::Stop {}).await;
     assert!(!Path::new(&format!("/proc/{process}")).exists(), "nothing is left when it is done");
     starting.gateway().acknowledged(starting.begin, "no-agent").await;
     assert!(
-        !starting.has("begin_ack done") && !starting.has("session_end"),
+        !starting.gateway().has_seen("begin_ack done") && !starting.gateway().has_seen("session_end"),
         "{:#?}",
         starting.gateway().story()
     );
@@ -150,25 +129,27 @@ async fn stop_ends_a_start_that_is_never_answered() {
 #[tokio::test]
 async fn pause_during_the_start_holds_the_first_message() {
     let starting = Starting::new().await;
-    starting.is_confirmed(Command::Pause {}).await;
-    assert!(!starting.has("begin_ack done"), "Claude Code has not answered");
+    starting.gateway().send_until_done(Command::Pause {}).await;
+    assert!(!starting.gateway().has_seen("begin_ack done"), "Claude Code has not answered");
     starting.open_gate();
     starting.gateway().acknowledged(starting.begin, "done").await;
-    starting.time_passes().await;
+    starting.gateway().time_passes().await;
     assert!(starting.heard().is_empty(), "{:?}", starting.heard());
     // A second pause is confirmed, too.
-    starting.is_confirmed(Command::Pause {}).await;
-    starting.is_confirmed(Command::Resume {}).await;
+    starting.gateway().send_until_done(Command::Pause {}).await;
+    starting.gateway().send_until_done(Command::Resume {}).await;
     starting.gateway().sees("turn_completed").await;
-    assert!(starting.position("resume_ack done") < starting.position("turn_started"));
+    assert!(
+        starting.gateway().position_of("resume_ack done") < starting.gateway().position_of("turn_started")
+    );
     assert_eq!(starting.heard(), ["write a poem"]);
 }
 
 #[tokio::test]
 async fn resume_during_the_start_lets_the_first_message_begin() {
     let starting = Starting::new().await;
-    starting.is_confirmed(Command::Pause {}).await;
-    starting.is_confirmed(Command::Resume {}).await;
+    starting.gateway().send_until_done(Command::Pause {}).await;
+    starting.gateway().send_until_done(Command::Resume {}).await;
     starting.open_gate();
     starting.gateway().sees("turn_completed").await;
     assert_eq!(starting.heard(), ["write a poem"]);
@@ -182,7 +163,10 @@ async fn messages_and_settings_during_the_start_wait_and_arrive_once() {
     let adjusted = starting.gateway().send(Command::Adjust { adjustment });
     starting.gateway().acknowledged(sent, "received").await;
     starting.gateway().acknowledged(adjusted, "received").await;
-    assert!(!starting.has("message_ack injecting") && !starting.has("adjust_ack done"));
+    assert!(
+        !starting.gateway().has_seen("message_ack injecting")
+            && !starting.gateway().has_seen("adjust_ack done")
+    );
     starting.open_gate();
     starting.gateway().acknowledged(adjusted, "done").await;
     starting.gateway().acknowledged(sent, "injected").await;
@@ -195,12 +179,12 @@ async fn interrupt_during_the_start_withdraws_its_messages() {
     let starting = Starting::new().await;
     let sent = starting.gateway().send(message("and a song", MessagePriority::Queued));
     starting.gateway().acknowledged(sent, "received").await;
-    starting.is_confirmed(Command::Interrupt {}).await;
+    starting.gateway().send_until_done(Command::Interrupt {}).await;
     starting.gateway().acknowledged(sent, "interrupted").await;
-    assert!(!starting.has("begin_ack done"), "Claude Code has not answered");
+    assert!(!starting.gateway().has_seen("begin_ack done"), "Claude Code has not answered");
     starting.open_gate();
     starting.gateway().acknowledged(starting.begin, "done").await;
-    starting.time_passes().await;
+    starting.gateway().time_passes().await;
     assert!(starting.heard().is_empty(), "{:?}", starting.heard());
     starting.gateway().send(message("go on", MessagePriority::Queued));
     starting.gateway().sees("turn_completed").await;
@@ -210,10 +194,10 @@ async fn interrupt_during_the_start_withdraws_its_messages() {
 #[tokio::test]
 async fn task_that_waits_during_a_pause_keeps_its_images() {
     let starting = Starting::playing("", &[PNG]).await;
-    starting.is_confirmed(Command::Pause {}).await;
+    starting.gateway().send_until_done(Command::Pause {}).await;
     starting.open_gate();
     starting.gateway().acknowledged(starting.begin, "done").await;
-    starting.is_confirmed(Command::Resume {}).await;
+    starting.gateway().send_until_done(Command::Resume {}).await;
     starting.gateway().sees("turn_completed").await;
     assert_eq!(starting.heard(), [format!("{} write a poem", base64(PNG))]);
 }
@@ -221,7 +205,7 @@ async fn task_that_waits_during_a_pause_keeps_its_images() {
 #[tokio::test]
 async fn withdrawn_task_keeps_its_images() {
     let starting = Starting::playing("", &[PNG]).await;
-    starting.is_confirmed(Command::Interrupt {}).await;
+    starting.gateway().send_until_done(Command::Interrupt {}).await;
     starting.open_gate();
     starting.gateway().acknowledged(starting.begin, "done").await;
     let shown = starting.gateway().image(GIF);
@@ -264,13 +248,13 @@ async fn reload_is_confirmed_when_its_process_has_answered() {
     for part in ["Be brief.", "mcp__lint__lint", "/usr/bin/lint", "tester"] {
         assert!(!before.contains(part) && after.contains(part), "{part}: {arguments}");
     }
-    starting.is_confirmed(Command::Pause {}).await;
-    assert!(!starting.has("reload_config_ack done"), "Claude Code has not answered");
+    starting.gateway().send_until_done(Command::Pause {}).await;
+    assert!(!starting.gateway().has_seen("reload_config_ack done"), "Claude Code has not answered");
     starting.open_gate();
     starting.gateway().acknowledged(reload, "done").await;
     let sent = starting.gateway().send(message("again", MessagePriority::Queued));
     starting.gateway().acknowledged(sent, "received").await;
-    starting.is_confirmed(Command::Resume {}).await;
+    starting.gateway().send_until_done(Command::Resume {}).await;
     starting.gateway().sees_nth("turn_completed", 2).await;
     assert_eq!(starting.heard(), ["write a poem", "again"]);
 }

@@ -41,48 +41,27 @@ impl Stage {
     fn open_gate(&self) {
         std::fs::write(self.folders.work().join("gate"), "go\n").unwrap();
     }
-
-    async fn is_confirmed(&self, command: Command) {
-        let id = self.gateway.send(command);
-        self.gateway.acknowledged(id, "done").await;
-    }
-
-    fn has(&self, short: &str) -> bool {
-        self.gateway.story().iter().any(|line| line.starts_with(short))
-    }
-
-    fn position(&self, short: &str) -> usize {
-        let story = self.gateway.story();
-        story.iter().position(|line| line.starts_with(short)).unwrap_or_else(|| panic!("{short}: {story:#?}"))
-    }
-
-    /// Waits while an agent that does not hold would begin its work.
-    async fn time_passes(&self) {
-        let beats = self.gateway.heartbeats();
-        let later = |gateway: &Gateway| (gateway.heartbeats() > beats + 2).then_some(());
-        self.gateway.until("time passes", later).await;
-    }
 }
 
 #[tokio::test]
 async fn stop_ends_a_shim_that_never_gets_healthy() {
     let (stage, begin) = starting().await;
-    stage.is_confirmed(Command::Stop {}).await;
+    stage.gateway.send_until_done(Command::Stop {}).await;
     stage.gateway.acknowledged(begin, "no-agent").await;
 }
 
 #[tokio::test]
 async fn shim_paused_during_its_start_works_after_the_resume() {
     let (stage, begin) = starting().await;
-    stage.is_confirmed(Command::Pause {}).await;
-    assert!(!stage.has("begin_ack done"), "the shim is not healthy");
+    stage.gateway.send_until_done(Command::Pause {}).await;
+    assert!(!stage.gateway.has_seen("begin_ack done"), "the shim is not healthy");
     stage.open_gate();
     stage.gateway.acknowledged(begin, "done").await;
-    stage.time_passes().await;
-    assert!(!stage.has("turn_started"), "{:#?}", stage.gateway.story());
-    stage.is_confirmed(Command::Resume {}).await;
+    stage.gateway.time_passes().await;
+    assert!(!stage.gateway.has_seen("turn_started"), "{:#?}", stage.gateway.story());
+    stage.gateway.send_until_done(Command::Resume {}).await;
     stage.gateway.sees("turn_completed").await;
-    assert!(stage.position("resume_ack done") < stage.position("turn_started"));
+    assert!(stage.gateway.position_of("resume_ack done") < stage.gateway.position_of("turn_started"));
 }
 
 #[tokio::test]
@@ -90,15 +69,19 @@ async fn interrupt_during_the_start_of_a_shim_withdraws_its_prompt() {
     let (stage, begin) = starting().await;
     let sent = stage.gateway.send(message("more", MessagePriority::Queued));
     stage.gateway.acknowledged(sent, "received").await;
-    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.gateway.send_until_done(Command::Interrupt {}).await;
     stage.gateway.acknowledged(sent, "interrupted").await;
     stage.open_gate();
     stage.gateway.acknowledged(begin, "done").await;
-    stage.time_passes().await;
-    assert!(!stage.has("turn_started"), "{:#?}", stage.gateway.story());
+    stage.gateway.time_passes().await;
+    assert!(!stage.gateway.has_seen("turn_started"), "{:#?}", stage.gateway.story());
     stage.gateway.send(message("go on", MessagePriority::Queued));
     stage.gateway.sees("turn_completed").await;
-    assert!(stage.has("assistant_message text told to do it\n\ngo on"), "{:#?}", stage.gateway.story());
+    assert!(
+        stage.gateway.has_seen("assistant_message text told to do it\n\ngo on"),
+        "{:#?}",
+        stage.gateway.story()
+    );
 }
 
 #[tokio::test]
@@ -106,11 +89,11 @@ async fn resumed_agent_learns_a_withdrawn_prompt_with_the_next_message() {
     let script = json!({ "start-again": "gate", "turn": [said("begun"), { "forever": true }] });
     let (stage, _) = with_gate(script.clone()).await;
     stage.gateway.sees("assistant_message text begun").await;
-    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.gateway.send_until_done(Command::Interrupt {}).await;
     let stage = stage.next_run().await;
     let begin = stage.begin(patient(&script, Some("do more"), true));
     stage.has_started(2).await;
-    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.gateway.send_until_done(Command::Interrupt {}).await;
     stage.open_gate();
     stage.gateway.acknowledged(begin, "done").await;
     stage.gateway.send(message("go on", MessagePriority::Queued));
@@ -122,12 +105,12 @@ async fn next_run_learns_the_task_that_no_agent_had() {
     let script = json!({ "start": "gate", "turn": [{ "describe": true }, completed()] });
     let (stage, begin) = with_gate(script.clone()).await;
     stage.has_started(1).await;
-    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.gateway.send_until_done(Command::Interrupt {}).await;
     stage.open_gate();
     stage.gateway.acknowledged(begin, "done").await;
     let next = patient(&script, None, true);
     // Saves the state of the conversation.
-    stage.is_confirmed(Command::ReloadConfig { config: Box::new(next.config.clone()) }).await;
+    stage.gateway.send_until_done(Command::ReloadConfig { config: Box::new(next.config.clone()) }).await;
     let stage = stage.next_run().await;
     stage.begin(next);
     stage.gateway.send(message("go on", MessagePriority::Queued));
@@ -143,7 +126,7 @@ async fn prompt_survives_an_interrupt_before_the_agent_has_it() {
         json!({ "spawn": [busy], "start-again": "gate", "turn": [{ "describe": true }, completed()] });
     let (stage, _) = with_gate(script).await;
     stage.has_started(2).await;
-    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.gateway.send_until_done(Command::Interrupt {}).await;
     stage.gateway.send(message("go on", MessagePriority::Queued));
     stage.has_started(3).await;
     stage.open_gate();
@@ -155,7 +138,7 @@ async fn starting_again() -> (Stage, CommandId) {
     let script = json!({ "start-again": "gate", "turn": [said("begun"), { "forever": true }] });
     let (stage, _) = with_gate(script).await;
     stage.gateway.sees("assistant_message text begun").await;
-    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.gateway.send_until_done(Command::Interrupt {}).await;
     let sent = stage.gateway.send(message("next", MessagePriority::Queued));
     stage.has_started(2).await;
     (stage, sent)
@@ -164,9 +147,9 @@ async fn starting_again() -> (Stage, CommandId) {
 #[tokio::test]
 async fn pause_ends_a_later_start_of_a_shim_and_the_resume_repeats_it() {
     let (stage, sent) = starting_again().await;
-    stage.is_confirmed(Command::Pause {}).await;
-    assert!(!stage.has("message_ack injected"), "{:#?}", stage.gateway.story());
-    stage.is_confirmed(Command::Resume {}).await;
+    stage.gateway.send_until_done(Command::Pause {}).await;
+    assert!(!stage.gateway.has_seen("message_ack injected"), "{:#?}", stage.gateway.story());
+    stage.gateway.send_until_done(Command::Resume {}).await;
     stage.has_started(3).await;
     stage.open_gate();
     stage.gateway.acknowledged(sent, "injected").await;
@@ -176,7 +159,7 @@ async fn pause_ends_a_later_start_of_a_shim_and_the_resume_repeats_it() {
 #[tokio::test]
 async fn interrupt_ends_a_later_start_of_a_shim_with_its_turn() {
     let (stage, sent) = starting_again().await;
-    stage.is_confirmed(Command::Interrupt {}).await;
+    stage.gateway.send_until_done(Command::Interrupt {}).await;
     stage.gateway.acknowledged(sent, "turn-over").await;
     stage.gateway.send(message("another", MessagePriority::Queued));
     stage.has_started(3).await;
