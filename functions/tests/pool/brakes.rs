@@ -49,10 +49,7 @@ impl PoolFixture {
         let aggregate = AggregateRef { kind: "brake".to_owned(), id: brake.to_owned() };
         let entry = self.app.store.aggregate_journal_entry(&aggregate, sequence).await.unwrap().unwrap();
         let message = reactions::message_for_aggregate(&entry).unwrap();
-        let receipt = Receipt("r".to_owned());
-        let (group, body) = (message.group, message.body);
-        let received = Received { receipt, group, body, receive_count: 1, redriven: false };
-        assert_eq!(reactions::process(&self.app, vec![received]).await.done.len(), 1);
+        assert_eq!(reactions::process(&self.app, vec![received(message)]).await.done.len(), 1);
     }
 
     async fn session(&self, id: AgentSessionId) -> AgentSession {

@@ -8,7 +8,6 @@ use axum::body::Body;
 use http::Request;
 use pilothouse_app::http::auth::VerifiedOwner;
 use pilothouse_app::{App, FreshIds};
-use pilothouse_broker::{Receipt, Received};
 use pilothouse_domain::announcement::publishes;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::pool::{Allocation, SessionPool};
@@ -16,7 +15,7 @@ use pilothouse_domain::{AgentSession, AgentSessionId, SessionEvent, UserId};
 use pilothouse_functions::reactions;
 use pilothouse_store::table::{Condition, Key, Table as _, Write};
 use pilothouse_store::{Commit, system_clock};
-use pilothouse_test_support::{EmbeddedEngines, new_session};
+use pilothouse_test_support::{EmbeddedEngines, new_session, received};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -86,10 +85,7 @@ impl PoolFixture {
     async fn react(&self, id: AgentSessionId) {
         let entries = self.app.store.journal(id, 0, 100).await.unwrap();
         for message in entries.iter().filter_map(reactions::message) {
-            let receipt = Receipt("r".to_owned());
-            let (group, body) = (message.group, message.body);
-            let received = Received { receipt, group, body, receive_count: 1, redriven: false };
-            assert_eq!(reactions::process(&self.app, vec![received]).await.done.len(), 1);
+            assert_eq!(reactions::process(&self.app, vec![received(message)]).await.done.len(), 1);
         }
     }
 

@@ -2,10 +2,9 @@
 
 use axum::body::Body;
 use http::{Request, header};
-use pilothouse_broker::{Receipt, Received};
 use pilothouse_domain::{RunId, VerdictId};
 use pilothouse_functions::events::intake;
-use pilothouse_test_support::sealed_event;
+use pilothouse_test_support::{received, sealed_event};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 use uuid::Uuid;
@@ -58,14 +57,7 @@ impl ProjectFixture {
             "questions": [{ "question": "May it?", "options": [{ "label": "Allow" }, { "label": "Deny" }] }],
             "approval": { "toolName": tool, "input": {}, "allow": "Allow", "deny": "Deny", "verdictId": verdict } });
         let sealed = sealed_event(&self.app, self.session, self.run().await, Some(sequence), event);
-        let received = Received {
-            receipt: Receipt("r".to_owned()),
-            group: sealed.group,
-            body: sealed.body,
-            receive_count: 1,
-            redriven: false,
-        };
-        assert_eq!(intake::process(&self.app, vec![received]).await.done.len(), 1);
+        assert_eq!(intake::process(&self.app, vec![received(sealed)]).await.done.len(), 1);
         let (_, page) = self.send("GET", "/api/decisions", Value::Null).await;
         let items = page["items"].as_array().unwrap().iter();
         items.clone().find(|decision| decision["requestId"] == *call).unwrap().clone()

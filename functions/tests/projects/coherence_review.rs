@@ -10,11 +10,11 @@ use pilothouse_app::models::{
     ModelClient, ModelKey, ModelPrice, ModelProtocol, ModelRequest, ModelResponse, ModelSettings,
     ModelTransport, NoResponse,
 };
-use pilothouse_broker::{Receipt, Received};
 use pilothouse_domain::Usd;
 use pilothouse_domain::text::ModelId;
 use pilothouse_functions::events::coherence_review;
 use pilothouse_store::AggregateRef;
+use pilothouse_test_support::received;
 use serde_json::{Value, json};
 
 use crate::artifacts::{Artifacts, violations};
@@ -140,9 +140,7 @@ impl Reviews {
         let app = &self.artifacts.fixture.app;
         let entry = app.store.aggregate_journal_entry(&aggregate, sequence).await.unwrap().unwrap();
         let message = coherence_review::message_for_aggregate(&entry).unwrap();
-        let (receipt, group, body) = (Receipt("r".to_owned()), message.group, message.body);
-        let received = Received { receipt, group, body, receive_count: 1, redriven: false };
-        let outcome = coherence_review::process(app, vec![received]).await;
+        let outcome = coherence_review::process(app, vec![received(message)]).await;
         assert_eq!(outcome.done.len() + outcome.retry.len(), 1);
         outcome.retry.first().map(|(_, pause)| *pause)
     }

@@ -10,7 +10,7 @@ use pilothouse_app::http::auth::VerifiedOwner;
 use pilothouse_app::integrations::Integrations;
 use pilothouse_app::models::{EmbeddingClient, ModelClient};
 use pilothouse_app::{App, FreshIds, Parts};
-use pilothouse_broker::{OutgoingMessage, Receipt, Received};
+use pilothouse_broker::OutgoingMessage;
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::text::AdapterName;
@@ -22,7 +22,7 @@ use pilothouse_domain::{
 use pilothouse_functions::reactions;
 use pilothouse_store::table::{Condition, Key, Table as _, Write};
 use pilothouse_store::{AggregateRef, LoadedAggregate, LoadedConversation, layout};
-use pilothouse_test_support::{EmbeddedEngines, InertRuntime, TestClock, commit_events};
+use pilothouse_test_support::{EmbeddedEngines, InertRuntime, TestClock, commit_events, received};
 use pilothouse_wire::keys::sha256_hex;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -234,10 +234,7 @@ impl ProjectFixture {
     }
 
     async fn process(&self, message: OutgoingMessage) {
-        let receipt = Receipt("r".to_owned());
-        let (group, body) = (message.group, message.body);
-        let received = Received { receipt, group, body, receive_count: 1, redriven: false };
-        assert_eq!(reactions::process(&self.app, vec![received]).await.done.len(), 1);
+        assert_eq!(reactions::process(&self.app, vec![received(message)]).await.done.len(), 1);
     }
 
     async fn messages(&self, session: AgentSessionId) -> Vec<OutgoingMessage> {

@@ -4,13 +4,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pilothouse_api::project_stream::{AgentEventContent, ProjectMessageBody};
-use pilothouse_broker::{Receipt, Received};
 use pilothouse_domain::Project;
 use pilothouse_domain::escalation::{GuardrailAction, GuardrailLevel};
 use pilothouse_domain::routing::Workspace;
 use pilothouse_domain::value::Capabilities;
 use pilothouse_functions::events::intake;
-use pilothouse_test_support::sealed_event;
+use pilothouse_test_support::{received, sealed_event};
 
 use super::*;
 use crate::fixture::owner;
@@ -56,14 +55,7 @@ impl ProjectFixture {
     async fn ends_turn(&self, sequence: u64, output: Value) {
         let event = json!({ "type": "turn_completed", "turnId": "t", "output": output });
         let sealed = sealed_event(&self.app, self.session, self.run().await, Some(sequence), event);
-        let received = Received {
-            receipt: Receipt("r".to_owned()),
-            group: sealed.group,
-            body: sealed.body,
-            receive_count: 1,
-            redriven: false,
-        };
-        assert_eq!(intake::process(&self.app, vec![received]).await.done.len(), 1);
+        assert_eq!(intake::process(&self.app, vec![received(sealed)]).await.done.len(), 1);
     }
 }
 

@@ -6,6 +6,7 @@
 //! - [`InertRuntime`], [`InertNotifier`]: a runtime that runs nothing, and a notifier that never notifies
 //! - [`new_session`], [`create_session_with_run`], [`commit_events`]: stores a session without calling a function
 //! - [`sealed_event`], [`sealed_event_at`]: an event as a sidecar sends it
+//! - [`received`]: a message as its consumer receives it
 //! - [`launch_request`]: a request to run a sidecar
 //! - [`FaultyTable`]: a table whose commits lose races or fail, as a test demands
 //!
@@ -26,4 +27,6 @@ pub use embedded_engines::EmbeddedEngines;
 pub use faulty_table::{CrashPoint, FaultyTable};
 pub use inert_ports::{InertNotifier, InertRuntime};
 pub use launches::launch_request;
-pub use sessions::{commit_events, create_session_with_run, new_session, sealed_event, sealed_event_at};
+pub use sessions::{
+    commit_events, create_session_with_run, new_session, received, sealed_event, sealed_event_at,
+};

@@ -1,7 +1,7 @@
 //! Stores sessions without calling functions, and creates the events of their sidecars.
 
 use pilothouse_app::{App, FreshIds};
-use pilothouse_broker::OutgoingMessage;
+use pilothouse_broker::{OutgoingMessage, Receipt, Received};
 use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::queue::SessionMessageQueue;
@@ -83,4 +83,10 @@ pub fn sealed_event_at<T: serde::Serialize>(
     let signed = Signed::seal(&envelope, app.secret.id(), Signer::Sidecar, &key).unwrap();
     let body = serde_json::to_string(&signed).unwrap();
     OutgoingMessage::new(session.to_string(), format!("{message_id}:1"), body)
+}
+
+/// A message as its consumer receives it the first time.
+pub fn received(message: OutgoingMessage) -> Received {
+    let OutgoingMessage { group, body, .. } = message;
+    Received { receipt: Receipt("r".to_owned()), group, body, receive_count: 1, redriven: false }
 }

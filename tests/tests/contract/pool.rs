@@ -9,7 +9,6 @@ use axum::body::Body;
 use http::Request;
 use pilothouse_app::http::auth::VerifiedOwner;
 use pilothouse_app::{App, FreshIds, Parts};
-use pilothouse_broker::{Receipt, Received};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::pool::Lease;
 use pilothouse_domain::session::RunEnd;
@@ -19,7 +18,7 @@ use pilothouse_functions::reactions;
 use pilothouse_sqlite::system_clock;
 use pilothouse_store::contract::Subject;
 use pilothouse_store::{AggregateRef, Commit, CommitError, Store};
-use pilothouse_test_support::EmbeddedEngines;
+use pilothouse_test_support::{EmbeddedEngines, received};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -100,10 +99,7 @@ impl PoolFixture {
         let entry = self.app.store.aggregate_journal_entry(&aggregate, sequence).await.unwrap().unwrap();
         loop {
             let message = reactions::message_for_aggregate(&entry).unwrap();
-            let (group, body) = (message.group, message.body);
-            let receipt = Receipt("r".to_owned());
-            let received = Received { receipt, group, body, receive_count: 1, redriven: false };
-            if !reactions::process(&self.app, vec![received]).await.done.is_empty() {
+            if !reactions::process(&self.app, vec![received(message)]).await.done.is_empty() {
                 return;
             }
         }
@@ -137,14 +133,7 @@ impl PoolFixture {
         let entries = self.app.store.journal(id, after, 50).await.unwrap();
         for entry in &entries {
             while let Some(message) = reactions::message(entry) {
-                let received = Received {
-                    receipt: Receipt("r".to_owned()),
-                    group: message.group,
-                    body: message.body,
-                    receive_count: 1,
-                    redriven: false,
-                };
-                if !reactions::process(&self.app, vec![received]).await.done.is_empty() {
+                if !reactions::process(&self.app, vec![received(message)]).await.done.is_empty() {
                     break;
                 }
             }
