@@ -76,12 +76,8 @@ async fn reads(table: &SqliteTable) {
     let begun = Instant::now();
     for _ in 0..500 {
         let query = Query {
-            index: None,
-            partition: "SESSION#1-0".to_owned(),
-            range: SortRange::Prefix("J#".to_owned()),
             descending: true,
-            limit: 50,
-            after: None,
+            ..Query::new("SESSION#1-0".to_owned(), SortRange::Prefix("J#".to_owned()), 50)
         };
         assert_eq!(table.query(&query).await.unwrap().items.len(), 50);
     }

@@ -77,12 +77,5 @@ impl Store {
 }
 
 fn within_session(id: AgentSessionId, prefix: &str, limit: usize, after: Option<Position>) -> Query {
-    Query {
-        index: None,
-        partition: layout::session_partition(id),
-        range: SortRange::Prefix(prefix.to_owned()),
-        descending: false,
-        limit,
-        after,
-    }
+    Query { after, ..Query::new(layout::session_partition(id), SortRange::Prefix(prefix.to_owned()), limit) }
 }

@@ -111,12 +111,9 @@ impl Store {
         // A page may end at its size before its limit.
         while found.len() < limit {
             let query = Query {
-                index: None,
-                partition: key.partition.clone(),
-                range: SortRange::Prefix(key.sort.clone()),
                 descending: true,
-                limit: limit - found.len(),
                 after,
+                ..Query::new(key.partition.clone(), SortRange::Prefix(key.sort.clone()), limit - found.len())
             };
             let page = self.table.query(&query).await?;
             for item in &page.items {
@@ -158,12 +155,13 @@ impl Store {
         after: Option<Position>,
     ) -> Result<Listing<AggregateJournalEntry<A::Event>>, StoreError> {
         self.list(Query {
-            index: None,
-            partition: layout::aggregate_journal_partition::<A>(id),
-            range: SortRange::Prefix(layout::JOURNAL_ENTRIES.to_owned()),
             descending,
-            limit,
             after,
+            ..Query::new(
+                layout::aggregate_journal_partition::<A>(id),
+                SortRange::Prefix(layout::JOURNAL_ENTRIES.to_owned()),
+                limit,
+            )
         })
         .await
     }

@@ -188,8 +188,7 @@ impl Store {
     }
 
     async fn traces(&self, partition: String, limit: usize) -> Result<Vec<ArtifactTrace>, StoreError> {
-        let query =
-            Query { index: None, partition, range: SortRange::All, descending: false, limit, after: None };
+        let query = Query::new(partition, SortRange::All, limit);
         Ok(self.list(query).await?.items)
     }
 

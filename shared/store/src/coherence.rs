@@ -130,12 +130,8 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<Recommendation>, StoreError> {
         let query = Query {
-            index: None,
-            partition: layout::recommendations_partition(project, artifact),
-            range: SortRange::All,
             descending: true,
-            limit,
-            after: None,
+            ..Query::new(layout::recommendations_partition(project, artifact), SortRange::All, limit)
         };
         Ok(self.list(query).await?.items)
     }
@@ -147,12 +143,8 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<ResolvedDecision>, StoreError> {
         let query = Query {
-            index: None,
-            partition: layout::resolved_decisions_partition(project),
-            range: SortRange::All,
             descending: true,
-            limit,
-            after: None,
+            ..Query::new(layout::resolved_decisions_partition(project), SortRange::All, limit)
         };
         Ok(self.list(query).await?.items)
     }

@@ -197,14 +197,7 @@ impl Store {
 }
 
 fn watchers_of(followed: &Followed, limit: usize) -> Query {
-    Query {
-        index: None,
-        partition: layout::watchers_partition(followed),
-        range: SortRange::Prefix(layout::WATCHERS.to_owned()),
-        descending: false,
-        limit,
-        after: None,
-    }
+    Query::new(layout::watchers_partition(followed), SortRange::Prefix(layout::WATCHERS.to_owned()), limit)
 }
 
 #[cfg(test)]

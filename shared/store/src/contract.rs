@@ -70,7 +70,7 @@ fn item(partition: &str, sort: &str) -> Item {
 }
 
 fn query(partition: &str, range: SortRange) -> Query {
-    Query { index: None, partition: partition.to_owned(), range, descending: false, limit: 100, after: None }
+    Query::new(partition.to_owned(), range, 100)
 }
 
 async fn put(table: &Arc<dyn Table>, items: impl IntoIterator<Item = Item>) {

@@ -169,12 +169,13 @@ impl Store {
         after: Option<Position>,
     ) -> Result<Listing<Notification>, StoreError> {
         self.list(Query {
-            index: None,
-            partition: layout::feed_partition(owner),
-            range: SortRange::Prefix(layout::NOTIFICATIONS.to_owned()),
             descending: true,
-            limit,
             after,
+            ..Query::new(
+                layout::feed_partition(owner),
+                SortRange::Prefix(layout::NOTIFICATIONS.to_owned()),
+                limit,
+            )
         })
         .await
     }
@@ -203,12 +204,9 @@ impl Store {
 fn feed_range(owner: &UserId, prefix: &str, after: u64, limit: usize) -> Query {
     let place = |sequence: u64| format!("{prefix}{sequence:016}");
     let first = after.saturating_add(1).min(layout::MAX_SEQUENCE);
-    Query {
-        index: None,
-        partition: layout::feed_partition(owner),
-        range: SortRange::Between(place(first), place(layout::MAX_SEQUENCE)),
-        descending: false,
+    Query::new(
+        layout::feed_partition(owner),
+        SortRange::Between(place(first), place(layout::MAX_SEQUENCE)),
         limit,
-        after: None,
-    }
+    )
 }

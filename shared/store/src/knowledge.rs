@@ -147,14 +147,7 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<(Indexed, Weight)>, StoreError> {
         let range = workstream.map_or(SortRange::All, |it| SortRange::Prefix(layout::postings_of(it)));
-        let query = Query {
-            index: None,
-            partition: layout::postings_partition(project, term),
-            range,
-            descending: false,
-            limit,
-            after: None,
-        };
+        let query = Query::new(layout::postings_partition(project, term), range, limit);
         let postings = self.list::<Posting>(query).await?.items;
         Ok(postings.into_iter().map(|posting| (posting.indexed, posting.weight)).collect())
     }
@@ -167,12 +160,8 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<(AgentSessionId, Weight)>, StoreError> {
         let query = Query {
-            index: None,
-            partition: layout::session_postings_partition(owner, term),
-            range: SortRange::All,
             descending: true,
-            limit,
-            after: None,
+            ..Query::new(layout::session_postings_partition(owner, term), SortRange::All, limit)
         };
         let postings = self.list::<SessionPosting>(query).await?.items;
         Ok(postings.into_iter().map(|posting| (posting.session_id, posting.weight)).collect())

@@ -273,14 +273,8 @@ impl Store {
         limit: usize,
         is_enough: impl Fn(&LineEntry) -> bool + Send,
     ) -> Result<(Vec<LineEntry>, bool), StoreError> {
-        let mut query = Query {
-            index: None,
-            partition: layout::pool_partition(owner),
-            range: SortRange::Prefix(layout::POOL_LINE.to_owned()),
-            descending: false,
-            limit,
-            after: None,
-        };
+        let mut query =
+            Query::new(layout::pool_partition(owner), SortRange::Prefix(layout::POOL_LINE.to_owned()), limit);
         let mut line: Vec<LineEntry> = Vec::new();
         loop {
             let page = self.table.query(&query).await?;

@@ -96,12 +96,8 @@ impl Store {
     /// The latest redrives, newest first.
     pub async fn redrives(&self, limit: usize) -> Result<Vec<Redrive>, StoreError> {
         let query = Query {
-            index: None,
-            partition: OPERATIONS.to_owned(),
-            range: SortRange::Prefix(REDRIVES.to_owned()),
             descending: true,
-            limit,
-            after: None,
+            ..Query::new(OPERATIONS.to_owned(), SortRange::Prefix(REDRIVES.to_owned()), limit)
         };
         let page = self.table.query(&query).await?;
         page.items.iter().map(read).collect()

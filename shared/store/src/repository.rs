@@ -213,12 +213,12 @@ impl Store {
         after: Option<Position>,
     ) -> Result<Listing<SubAgentSession>, StoreError> {
         self.list(Query {
-            index: None,
-            partition: layout::session_partition(id),
-            range: SortRange::Prefix(layout::SUBAGENTS.to_owned()),
-            descending: false,
-            limit,
             after,
+            ..Query::new(
+                layout::session_partition(id),
+                SortRange::Prefix(layout::SUBAGENTS.to_owned()),
+                limit,
+            )
         })
         .await
     }
@@ -320,7 +320,7 @@ impl Store {
         }
         let range =
             SortRange::Between(layout::journal_sort(after + 1), layout::journal_sort(layout::MAX_SEQUENCE));
-        let mut query = Query { index: None, partition, range, descending: false, limit, after: None };
+        let mut query = Query::new(partition, range, limit);
         // A page may end at its size before its limit.
         loop {
             let listing = self.list(query.clone()).await?;

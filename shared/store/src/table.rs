@@ -108,6 +108,13 @@ pub struct Query {
     pub after: Option<Position>,
 }
 
+impl Query {
+    /// The first page of a range of the table itself, in ascending order.
+    pub fn new(partition: String, range: SortRange, limit: usize) -> Self {
+        Self { index: None, partition, range, descending: false, limit, after: None }
+    }
+}
+
 /// End of a page, which only engines interpret. [`crate::cursor`] encodes it for clients.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Position {

@@ -140,12 +140,8 @@ impl Store {
         after: Option<Position>,
     ) -> Result<Listing<Loaded<WorkerRecord>>, StoreError> {
         self.list_loaded(Query {
-            index: None,
-            partition: layout::workers_partition(owner),
-            range: SortRange::All,
-            descending: false,
-            limit,
             after,
+            ..Query::new(layout::workers_partition(owner), SortRange::All, limit)
         })
         .await
     }

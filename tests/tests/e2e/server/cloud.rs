@@ -190,14 +190,7 @@ impl Deployed {
         let table = self.table();
         let mut kept = Vec::new();
         for partition in [layout::session_partition(session), layout::owner_partition(owner)] {
-            let mut query = Query {
-                index: None,
-                partition,
-                range: SortRange::All,
-                descending: false,
-                limit: 200,
-                after: None,
-            };
+            let mut query = Query::new(partition, SortRange::All, 200);
             loop {
                 let page = table.query(&query).await.unwrap();
                 kept.extend(page.items.iter().flat_map(|item| format!("{item:?}").into_bytes()));
