@@ -25,8 +25,23 @@ impl Session {
     pub async fn start(api: &Api, body: Value) -> Self {
         let reply = api.post("/api/agents/sessions", body).await;
         assert!(matches!(reply.status, 201 | 202), "{}", reply.text);
-        let id = reply.body["session"]["id"].as_str().unwrap().to_owned();
-        Self { api: api.clone(), id, started: reply.body }
+        Self::of_start(api, reply.body)
+    }
+
+    /// The session of a new agent of a project.
+    pub async fn spawn(api: &Api, body: Value) -> Self {
+        Self::of_start(api, api.post("/api/agents/spawn", body).await.expect(201).body)
+    }
+
+    /// The session that a response names as started.
+    pub fn of_start(api: &Api, started: Value) -> Self {
+        let id = started["session"]["id"].as_str().unwrap().to_owned();
+        Self { api: api.clone(), id, started }
+    }
+
+    /// The id of the project's agent that was spawned with the session.
+    pub fn agent_id(&self) -> String {
+        self.started["agent"]["id"].as_str().unwrap().to_owned()
     }
 
     /// The API key of its agent.

@@ -29,9 +29,7 @@ async fn spawn(server: &ServerProcess, role: String, script: Value) -> Session {
         "brief": { "role": role, "workstream": "api", "adapter": "script", "providerConfig": { "script": script } },
         "objective": "Build it", "workingDirectory": server.work_folder(), "budgetCapUsd": "1",
     });
-    let spawned = server.api().post("/api/agents/spawn", body).await.expect(201).body;
-    let id = spawned["session"]["id"].as_str().unwrap().to_owned();
-    let session = Session::new(server.api(), id, spawned);
+    let session = Session::spawn(&server.api(), body).await;
     session.until_said("Working.").await;
     session
 }

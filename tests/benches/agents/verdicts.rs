@@ -23,9 +23,7 @@ async fn spawn(server: &ServerProcess, project: &Value) -> Session {
         "projectId": project["id"], "objective": "Build it", "workingDirectory": server.work_folder(), "budgetCapUsd": "1",
         "brief": { "role": "Builder", "workstream": "api", "adapter": "script", "providerConfig": { "script": endless() } },
     });
-    let reply = server.api().post("/api/agents/spawn", body).await.expect(201);
-    let id = reply.body["session"]["id"].as_str().unwrap().to_owned();
-    let session = Session::new(server.api(), id, reply.body);
+    let session = Session::spawn(&server.api(), body).await;
     session.until_said("Working.").await;
     session
 }

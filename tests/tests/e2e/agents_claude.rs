@@ -232,8 +232,7 @@ async fn claude_code_corrects_a_result_that_violates_its_schema() {
             "providerConfig": { "environment": quiet }, "outputSchema": schema },
         "objective": "Count the tea.", "workingDirectory": server.work_folder(), "budgetCapUsd": "5",
     });
-    let spawned = server.api().post("/api/agents/spawn", body).await.expect(201).body;
-    let session = Session::new(server.api(), spawned["session"]["id"].as_str().unwrap().to_owned(), spawned);
+    let session = Session::spawn(&server.api(), body).await;
     let view = session.until("output", |view| view["hasPendingReview"] == true).await;
     assert_eq!(
         (&view["output"]["result"], &view["metrics"]["turnCount"]),

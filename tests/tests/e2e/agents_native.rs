@@ -53,8 +53,7 @@ async fn native_agent_makes_the_tests_pass_under_owner_control() {
 
     let started =
         pilothouse(&server, &work, &["run", fixture::TASK, "--adapter", "native", "--detach"]).await;
-    let id = started["session"]["id"].as_str().unwrap().to_owned();
-    let session = Session::new(server.api(), id, started);
+    let session = Session::of_start(&server.api(), started);
 
     // The owner steers the agent during its third model call.
     within(model.wait_for(3)).await;
@@ -118,8 +117,8 @@ async fn owner_shows_images_and_switches_the_conversation() {
     std::fs::write(work.join("point.png"), STANDARD.decode(POINT).unwrap()).unwrap();
     let run = ["run", "What is this?", "--adapter", "native", "--detach", "--image", "point.png"];
     let started = pilothouse(&server, &work, &run).await;
-    let id = started["session"]["id"].as_str().unwrap().to_owned();
-    let session = Session::new(server.api(), id.clone(), started);
+    let session = Session::of_start(&server.api(), started);
+    let id = session.id.clone();
     let turns = async |count: u64| {
         session.until("a turn", |v| v["status"] == "Idle" && v["metrics"]["turnCount"] == count).await;
         model.prompts().pop().unwrap().body["messages"].to_string()
@@ -160,8 +159,7 @@ async fn native_agent_proposes_options_to_its_owner() {
     let work = server.work_folder();
     let started =
         pilothouse(&server, &work, &["run", "Choose a store.", "--adapter", "native", "--detach"]).await;
-    let id = started["session"]["id"].as_str().unwrap().to_owned();
-    let session = Session::new(server.api(), id, started);
+    let session = Session::of_start(&server.api(), started);
     session.until_status("WaitingForInput").await;
     let found = session.api.all(&format!("/api/decisions?session={}", session.id)).await;
     assert_eq!((found[0]["kind"].as_str(), found.len()), (Some("option"), 1), "{found:#?}");
@@ -197,8 +195,8 @@ async fn unpriced_model_requires_unmetered_spend() {
     let run = ["run", "say it", "--adapter", "native", "--model", "anthropic/brand-new", "--detach"];
 
     let started = pilothouse(&server, &work, &run).await;
-    let id = started["session"]["id"].as_str().unwrap().to_owned();
-    let session = Session::new(server.api(), id.clone(), started);
+    let session = Session::of_start(&server.api(), started);
+    let id = session.id.clone();
     let view = session.until_status("Paused").await;
     let reason = (&view["pausedReason"], &view["budget"]["unmetered"]);
     assert_eq!(reason, (&json!("unmetered"), &json!(true)), "{view}");
@@ -222,12 +220,11 @@ async fn unpriced_model_requires_unmetered_spend() {
     assert_eq!(server.api().all("/api/agents/sessions").await.len(), 1, "nothing was started");
     body["modelId"] = json!("anthropic/claude-sonnet-4-5");
     let other = start(&body).await.expect(201).body;
-    let other = Session::new(server.api(), other["session"]["id"].as_str().unwrap().to_owned(), other);
+    let other = Session::of_start(&server.api(), other);
     other.until_status("Idle").await;
 
     let started = pilothouse(&server, &work, &[&run[..], &["--allow-unmetered"]].concat()).await;
-    let id = started["session"]["id"].as_str().unwrap().to_owned();
-    let session = Session::new(server.api(), id, started);
+    let session = Session::of_start(&server.api(), started);
     session.until_said("Done without a price.").await;
     let view = session.until_status("Idle").await;
     assert_eq!(view["budget"]["unmetered"], true, "{view}");
@@ -261,8 +258,7 @@ async fn native_agent_corrects_a_result_that_violates_its_schema() {
         "brief": { "role": "Counter", "workstream": "shop", "adapter": "native", "outputSchema": schema },
         "objective": "Count the tea.", "workingDirectory": server.work_folder(), "budgetCapUsd": "5",
     });
-    let spawned = api.post("/api/agents/spawn", body).await.expect(201).body;
-    let session = Session::new(api, spawned["session"]["id"].as_str().unwrap().to_owned(), spawned);
+    let session = Session::spawn(&api, body).await;
     let view = session.until("output", |view| view["hasPendingReview"] == true).await;
     assert_eq!(
         (&view["output"]["result"], &view["output"]["violations"]),
@@ -301,8 +297,7 @@ async fn native_agent_reports_a_file_of_its_working_directory() {
     let run = async |arguments: &[&str]| pilothouse(&server, &work, arguments).await;
     run(&["project", "create", "Shop", "--workstream", "api"]).await;
     let spawned = run(&["agent", "spawn", "Build the orders", "--brief", "brief.json"]).await;
-    let id = spawned["session"]["id"].as_str().unwrap().to_owned();
-    let session = Session::new(server.api(), id, spawned);
+    let session = Session::of_start(&server.api(), spawned);
     session.until_said("Reported.").await;
     let calls = session.tool_calls().await;
     let results: Vec<_> = calls.iter().map(|call| call["result"]["content"].to_string()).collect();

@@ -49,9 +49,7 @@ async fn call_of_a_shim_waits_in_the_decisions_of_its_project() {
         "providerConfig": line_counter(&server) });
     let agent = json!({ "projectId": project(&api, "Lines").await["id"], "brief": brief, "objective": "count the lines",
         "workingDirectory": server.work_folder(), "budgetCapUsd": "5", "allowUnmetered": true });
-    let spawned = api.post("/api/agents/spawn", agent).await.expect(201).body;
-    let id = spawned["session"]["id"].as_str().unwrap().to_owned();
-    let session = Session::new(api, id, spawned);
+    let session = Session::spawn(&api, agent).await;
 
     let first = asked_about(&session, "count-1-a.txt").await;
     assert_eq!(first["kind"], "tool_approval", "{first}");

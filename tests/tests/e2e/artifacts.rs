@@ -38,10 +38,8 @@ impl Agent {
             "brief": brief, "objective": "Build the order service", "workingDirectory": server.work_folder(),
             "budgetCapUsd": "5",
         });
-        let spawned = server.api().post("/api/agents/spawn", body).await.expect(201).body;
-        let id = |value: &Value| value.as_str().unwrap().to_owned();
-        let (agent, session) = (id(&spawned["agent"]["id"]), id(&spawned["session"]["id"]));
-        Self { id: agent, session: Session::new(server.api(), session, spawned) }
+        let session = Session::spawn(&server.api(), body).await;
+        Self { id: session.agent_id(), session }
     }
 
     /// The result of an own tool, and whether it failed.

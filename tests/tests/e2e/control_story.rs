@@ -138,10 +138,8 @@ impl Story {
         if let Some(template) = template {
             body["templateId"] = template["id"].clone();
         }
-        let spawned = self.api.post("/api/agents/spawn", body).await.expect(201).body;
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let (id, session) = (text(&spawned["agent"]["id"]), text(&spawned["session"]["id"]));
-        Agent { id, session: Session::new(self.api.clone(), session, spawned) }
+        let session = Session::spawn(&self.api, body).await;
+        Agent { id: session.agent_id(), session }
     }
 
     /// Spawns an agent that hibernates when it is idle or waits for a second.

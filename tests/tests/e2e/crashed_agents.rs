@@ -45,9 +45,8 @@ async fn continues_after_a_crash(adapter: &str, environment: &[(&str, &str)], op
         "workingDirectory": server.work_folder(),
         "budgetCapUsd": "5",
     });
-    let spawned = api.post("/api/agents/spawn", body).await.expect(201).body;
-    let id = spawned["agent"]["id"].as_str().unwrap().to_owned();
-    let session = Session::new(api.clone(), spawned["session"]["id"].as_str().unwrap().to_owned(), spawned);
+    let session = Session::spawn(&api, body).await;
+    let id = session.agent_id();
     session.until_said("The word is heron.").await;
     session.until_status("Idle").await;
     session.say("go on", "Queued").await;

@@ -27,9 +27,7 @@ async fn spawn(server: &Server, plays: &Value, brief: &Value) -> Session {
     for (name, value) in brief.as_object().unwrap() {
         body["brief"][name] = value.clone();
     }
-    let spawned = server.api().post("/api/agents/spawn", body).await.expect(201).body;
-    let id = spawned["session"]["id"].as_str().unwrap().to_owned();
-    Session::new(server.api(), id, spawned)
+    Session::spawn(&server.api(), body).await
 }
 
 fn call(id: &str, tool: &str, input: &Value) -> Value {

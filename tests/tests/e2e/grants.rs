@@ -27,9 +27,7 @@ async fn sleepy(server: &Server, shop: &Value, plays: &Value) -> Session {
         },
         "objective": "Build it", "workingDirectory": server.work_folder(), "budgetCapUsd": "5",
     });
-    let spawned = api.post("/api/agents/spawn", body).await.expect(201).body;
-    let id = spawned["session"]["id"].as_str().unwrap().to_owned();
-    Session::new(api, id, spawned)
+    Session::spawn(&api, body).await
 }
 
 async fn asked_about(session: &Session, call: &str) -> Value {

@@ -24,10 +24,9 @@ impl Guarded {
             "workingDirectory": server.work_folder(),
             "budgetCapUsd": "5",
         });
-        let spawned = server.api().post("/api/agents/spawn", body).await.expect(201).body;
-        let id = spawned["session"]["id"].as_str().unwrap().to_owned();
+        let session = Session::spawn(&server.api(), body).await;
         let log = format!("/api/projects/{}/decision-log", shop["id"].as_str().unwrap());
-        Self { session: Session::new(server.api(), id, spawned), log }
+        Self { session, log }
     }
 
     /// Waits until the decision log has this many guardrails, and returns their levels and names, oldest first.

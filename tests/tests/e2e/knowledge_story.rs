@@ -89,8 +89,7 @@ impl Story {
             "workingDirectory": self.server.work_folder(),
             "budgetCapUsd": "5",
         });
-        let spawned = self.api.post("/api/agents/spawn", body).await.expect(201).body;
-        Session::new(self.api.clone(), spawned["session"]["id"].as_str().unwrap().to_owned(), spawned)
+        Session::spawn(&self.api, body).await
     }
 
     /// Waits until an agent has asked its model for this step.

@@ -60,8 +60,7 @@ async fn spawn(server: &ServerProcess, project: &Value, adapter: &str, options: 
         "workingDirectory": folder,
         "budgetCapUsd": "5",
     });
-    let spawned = server.api().post("/api/agents/spawn", body).await.expect(201).body;
-    Session::new(server.api(), spawned["session"]["id"].as_str().unwrap().to_owned(), spawned)
+    Session::spawn(&server.api(), body).await
 }
 
 /// Each model prints the environment, asks for a deletion, and then waits at a gate, so that its agent still runs.

@@ -28,10 +28,8 @@ pub(crate) async fn spawn(server: &Server, role: &str, plays: &Value) -> (String
         "workingDirectory": server.work_folder(),
         "budgetCapUsd": "5",
     });
-    let spawned = server.api().post("/api/agents/spawn", body).await.expect(201).body;
-    let id = |value: &Value| value.as_str().unwrap().to_owned();
-    let session = id(&spawned["session"]["id"]);
-    (id(&spawned["agent"]["id"]), Session::new(server.api(), session, spawned))
+    let session = Session::spawn(&server.api(), body).await;
+    (session.agent_id(), session)
 }
 
 /// Asks whether a tool call is permitted.

@@ -44,10 +44,8 @@ pub(crate) async fn spawned(
     role: &str,
     plays: &Value,
 ) -> (String, Session) {
-    let reply = server.api().post("/api/agents/spawn", agent(server, project, role, plays)).await.expect(201);
-    let session = reply.body["session"]["id"].as_str().unwrap().to_owned();
-    let id = reply.body["agent"]["id"].as_str().unwrap().to_owned();
-    (id, Session::new(server.api(), session, reply.body))
+    let session = Session::spawn(&server.api(), agent(server, project, role, plays)).await;
+    (session.agent_id(), session)
 }
 
 async fn until_agent(session: &Session, agent: &str, status: &str) -> Value {
@@ -295,9 +293,7 @@ async fn agents_of_the_guide_wait_for_decisions_and_stop_under_a_brake() {
         let brief: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let body = json!({ "projectId": shop["id"], "brief": brief, "objective": "Build the shop",
             "workingDirectory": server.work_folder(), "budgetCapUsd": "5" });
-        let spawned = api.post("/api/agents/spawn", body).await.expect(201).body;
-        let id = spawned["session"]["id"].as_str().unwrap().to_owned();
-        sessions.push(Session::new(server.api(), id, spawned));
+        sessions.push(Session::spawn(&api, body).await);
     }
     let resolutions = [
         json!({ "resolutionType": "reject", "rationale": "Keep the build folder" }),

@@ -19,8 +19,7 @@ async fn spawned(server: &Server, plays: &Value) -> Session {
         "workingDirectory": server.work_folder(),
         "budgetCapUsd": "5",
     });
-    let spawned = server.api().post("/api/agents/spawn", body).await.expect(201).body;
-    Session::new(server.api(), spawned["session"]["id"].as_str().unwrap().to_owned(), spawned)
+    Session::spawn(&server.api(), body).await
 }
 
 fn with_result(result: &Value) -> Value {

@@ -37,9 +37,9 @@ async fn spawn(server: &ServerProcess, project: &str, adapter: &str, options: Va
         "brief": { "role": "Builder", "workstream": "shop", "adapter": adapter, "secretRefs": refs, "providerConfig": options },
         "objective": "Deploy the shop.", "workingDirectory": server.work_folder(), "budgetCapUsd": "5",
     });
-    let spawned = server.api().post("/api/agents/spawn", body).await.expect(201).body;
-    assert_eq!(spawned["agent"]["brief"]["secretRefs"], refs);
-    Session::new(server.api(), spawned["session"]["id"].as_str().unwrap().to_owned(), spawned)
+    let session = Session::spawn(&server.api(), body).await;
+    assert_eq!(session.started["agent"]["brief"]["secretRefs"], refs);
+    session
 }
 
 fn has(text: &[u8], word: &str) -> bool {

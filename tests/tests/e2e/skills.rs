@@ -54,8 +54,7 @@ async fn start_with(server: &Server, plays: &Value, skills: &[&Value]) -> Reply 
 async fn session_with(server: &Server, plays: &Value, skills: &[&Value]) -> Session {
     let reply = start_with(server, plays, skills).await;
     assert!(matches!(reply.status, 201 | 202), "{}", reply.text);
-    let id = reply.body["session"]["id"].as_str().unwrap().to_owned();
-    Session::new(server.api(), id, reply.body)
+    Session::of_start(&server.api(), reply.body)
 }
 
 async fn records(agent: &Api, skill: &Value, content: &str) -> Reply {
@@ -430,8 +429,7 @@ async fn consolidating(server: &Server) -> (Value, Vec<Value>, Session) {
 async fn consolidation_of(server: &Server, skill: &Value) -> Session {
     let reply = server.api().post(&path(skill, "/consolidate"), consolidation(server)).await;
     assert!(matches!(reply.status, 201 | 202), "{}", reply.text);
-    let id = reply.body["session"]["id"].as_str().unwrap().to_owned();
-    Session::new(server.api(), id, reply.body)
+    Session::of_start(&server.api(), reply.body)
 }
 
 fn consolidation(server: &Server) -> Value {

@@ -32,10 +32,8 @@ impl Trusted {
             "workingDirectory": server.work_folder(),
             "budgetCapUsd": "5",
         });
-        let spawned = server.api().post("/api/agents/spawn", body).await.expect(201).body;
-        let id = |value: &Value| value.as_str().unwrap().to_owned();
-        let (agent, session) = (id(&spawned["agent"]["id"]), id(&spawned["session"]["id"]));
-        Self { agent, session: Session::new(server.api(), session, spawned) }
+        let session = Session::spawn(&server.api(), body).await;
+        Self { agent: session.agent_id(), session }
     }
 
     fn path(&self) -> String {

@@ -120,7 +120,7 @@ async fn workers_announce_their_free_disk() {
     let why = refused["violations"][0]["message"].as_str().unwrap();
     assert!(why.matches(" MiB of free disk, and `diskMb` is 16777216").count() >= 2, "{why}");
     let started = spawn(64).await.expect(201).body;
-    let session = Session::new(server.api(), started["session"]["id"].as_str().unwrap().to_owned(), started);
+    let session = Session::of_start(&server.api(), started);
     session.until("output", |view| view["hasPendingReview"] == true).await;
 }
 

@@ -148,8 +148,7 @@ impl Recorder {
     }
 
     pub(super) fn session_of(&self, reply: &Reply) -> Session {
-        let id = reply.body["session"]["id"].as_str().unwrap().to_owned();
-        Session::new(self.owner().api, id, reply.body.clone())
+        Session::of_start(&self.owner().api, reply.body.clone())
     }
 
     /// An id that is already recorded keeps its number.
