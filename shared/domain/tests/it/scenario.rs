@@ -112,6 +112,18 @@ pub(crate) fn message(n: u128) -> MessageId {
     MessageId::new(Uuid::from_u128(1_000_000_000 + n))
 }
 
+/// A message of the owner that waits for the end of the turn.
+pub(crate) fn new_message(n: u128, content: &str) -> NewMessage {
+    NewMessage {
+        message_id: message(n),
+        content: MessageContent::parse(content).unwrap(),
+        images: Vec::new(),
+        priority: MessagePriority::Queued,
+        source: MessageSource::User,
+        expected_turn_id: None,
+    }
+}
+
 pub(crate) fn skill(n: u8) -> AgentSkillId {
     AgentSkillId::new(Uuid::from_u128(3_000_000_000 + u128::from(n)))
 }
@@ -549,14 +561,8 @@ impl Scenario {
     }
 
     pub(crate) fn send(&mut self, n: u128, priority: MessagePriority, expected: Option<&str>) -> Step {
-        let new = NewMessage {
-            message_id: message(n),
-            content: MessageContent::parse(format!("message {n}")).unwrap(),
-            images: Vec::new(),
-            priority,
-            source: MessageSource::User,
-            expected_turn_id: expected.map(turn),
-        };
+        let expected_turn_id = expected.map(turn);
+        let new = NewMessage { priority, expected_turn_id, ..new_message(n, &format!("message {n}")) };
         self.commit(|conv, ctx| conv.enqueue(new, ctx))
     }
 

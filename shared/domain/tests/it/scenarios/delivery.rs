@@ -10,7 +10,7 @@ use pilothouse_domain::value::{
 use pilothouse_domain::{AgentSessionId, CommandId, MessageId, SessionEvent};
 use uuid::Uuid;
 
-use crate::scenario::{Scenario, can_all, completes, ends, message, starts, starts_with};
+use crate::scenario::{Scenario, can_all, completes, ends, message, new_message, starts, starts_with};
 
 fn injected(n: u128) -> AgentFact {
     AgentFact::MessageInjected(message(n))
@@ -240,14 +240,7 @@ fn image(digit: &str) -> MessageImage {
 }
 
 fn with_image(digit: &str) -> NewMessage {
-    NewMessage {
-        message_id: message(1),
-        content: MessageContent::parse("look").unwrap(),
-        images: vec![image(digit)],
-        priority: MessagePriority::Queued,
-        source: MessageSource::User,
-        expected_turn_id: None,
-    }
+    NewMessage { images: vec![image(digit)], ..new_message(1, "look") }
 }
 
 #[test]

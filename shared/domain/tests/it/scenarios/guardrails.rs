@@ -1,15 +1,14 @@
 //! Guardrails of a brief on what the agent receives and submits (S2 `GuardrailPolicy`; decision 79).
 
-use pilothouse_domain::conversation::NewMessage;
 use pilothouse_domain::effect::{BlastRadius, Severity};
 use pilothouse_domain::escalation::{GuardrailPolicy, InputGuardrail, TripSubject};
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SessionError, judge_input};
 use pilothouse_domain::text::{Feedback, MessageContent};
-use pilothouse_domain::value::{MessagePriority, MessageSource, OutputRules, SessionOutcome, SessionOutput};
+use pilothouse_domain::value::{OutputRules, SessionOutcome, SessionOutput};
 use pilothouse_domain::{Events, SessionEvent};
 use serde_json::{Value, json};
 
-use crate::scenario::{Scenario, Step, completes, ends, message, starts_with_id, turn};
+use crate::scenario::{Scenario, Step, completes, ends, message, new_message, starts_with_id, turn};
 
 fn policy(value: Value) -> GuardrailPolicy {
     serde_json::from_value(value).unwrap()
@@ -23,14 +22,7 @@ fn secrets(action: &str) -> Vec<InputGuardrail> {
 }
 
 fn sends(content: &str, guardrails: &[InputGuardrail]) -> impl FnOnce(&mut Scenario) -> Step {
-    let new = NewMessage {
-        message_id: message(1),
-        content: MessageContent::parse(content).unwrap(),
-        images: Vec::new(),
-        priority: MessagePriority::Queued,
-        source: MessageSource::User,
-        expected_turn_id: None,
-    };
+    let new = new_message(1, content);
     move |s| s.commit(|c, ctx| c.enqueue_guarded(new, guardrails, ctx))
 }
 

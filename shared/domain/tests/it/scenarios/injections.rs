@@ -2,17 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use pilothouse_domain::conversation::NewMessage;
 use pilothouse_domain::injection::InjectionSlot;
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand, SessionError};
 use pilothouse_domain::text::MessageContent;
-use pilothouse_domain::value::{Capabilities, MessagePriority, MessageSource};
+use pilothouse_domain::value::Capabilities;
 use pilothouse_domain::{CommandId, MessageId, SessionEvent};
 use proptest::prelude::*;
 
 use super::delivery::dispatched;
 use crate::scenario::{
-    Scenario, Step, can_all, completes, ends, message, starts, starts_with, starts_with_id,
+    Scenario, Step, can_all, completes, ends, message, new_message, starts, starts_with, starts_with_id,
 };
 
 fn inject(scenario: &mut Scenario, n: u128) -> Step {
@@ -79,14 +78,7 @@ fn idle_agent_receives_it_with_the_message_that_starts_a_turn() {
 #[test]
 fn commands_of_the_owner_keep_their_first_character() {
     for command in ["!ls", "/compact"] {
-        let new = NewMessage {
-            message_id: message(2),
-            content: MessageContent::parse(command).unwrap(),
-            images: Vec::new(),
-            priority: MessagePriority::Queued,
-            source: MessageSource::User,
-            expected_turn_id: None,
-        };
+        let new = new_message(2, command);
         let scenario =
             Scenario::idle().when(|s| inject(s, 1)).when(|s| s.commit(|conv, ctx| conv.enqueue(new, ctx)));
         assert_eq!(text(&scenario, 2), command);

@@ -10,8 +10,7 @@ use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, LifecycleCommand as L, Observation, ProcessState, Run, RunPhase,
     SessionError,
 };
-use pilothouse_domain::text::MessageContent;
-use pilothouse_domain::value::{MessagePriority, MessageSource};
+use pilothouse_domain::value::MessagePriority;
 use pilothouse_domain::{
     CommandId, CommandRef, Deadlines, DomainContext, Events, RunId, SessionEvent as E, StopMode, Timestamp,
 };
@@ -20,7 +19,7 @@ use serde::Serialize;
 use super::canon::Canon;
 use super::explore::Model;
 use super::sidecar::{Agent, Order, Process};
-use crate::scenario::{Ids, Scenario, message, new_brake};
+use crate::scenario::{Ids, Scenario, new_brake, new_message};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ask {
@@ -368,15 +367,8 @@ impl World {
 
     fn ask(&mut self, ask: Ask) -> bool {
         self.asks -= 1;
-        let id = message(u128::from(self.messages));
-        let new = |priority| NewMessage {
-            message_id: id,
-            content: MessageContent::parse("More").unwrap(),
-            images: Vec::new(),
-            priority,
-            source: MessageSource::User,
-            expected_turn_id: None,
-        };
+        let id = u128::from(self.messages);
+        let new = |priority| NewMessage { priority, ..new_message(id, "More") };
         let says = matches!(ask, Ask::Steer | Ask::FollowUp);
         self.messages += u8::from(says);
         match ask {
