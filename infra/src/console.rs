@@ -5,7 +5,7 @@ use pilothouse_console::{CONTENT_SECURITY_POLICY, SECURITY_HEADERS};
 use serde_json::{Value, json};
 
 use crate::names::{execute_api, regional};
-use crate::template::{Stack, attribute, reference, sub};
+use crate::template::{Stack, attribute, private_bucket, reference, sub};
 
 /// The function that maps addresses of the application to the page.
 const PAGE_FUNCTION: &str = include_str!("../console/page.js");
@@ -64,24 +64,8 @@ pub(crate) fn stack() -> Stack {
 
 /// The bucket. Nobody but the distribution can read it, and only over TLS.
 fn add_bucket(stack: &mut Stack) {
-    stack.add(
-        "Files",
-        "AWS::S3::Bucket",
-        json!({
-            "BucketName": sub("${Prefix}-console-${AWS::AccountId}-${AWS::Region}"),
-            "BucketEncryption": {
-                "ServerSideEncryptionConfiguration":
-                    [{ "ServerSideEncryptionByDefault": { "SSEAlgorithm": "AES256" } }],
-            },
-            "PublicAccessBlockConfiguration": {
-                "BlockPublicAcls": true,
-                "BlockPublicPolicy": true,
-                "IgnorePublicAcls": true,
-                "RestrictPublicBuckets": true,
-            },
-            "OwnershipControls": { "Rules": [{ "ObjectOwnership": "BucketOwnerEnforced" }] },
-        }),
-    );
+    let name = sub("${Prefix}-console-${AWS::AccountId}-${AWS::Region}");
+    stack.add("Files", "AWS::S3::Bucket", private_bucket(&name));
     let distribution = "arn:${AWS::Partition}:cloudfront::${AWS::AccountId}:distribution/${Distribution}";
     stack.add(
         "FilesPolicy",

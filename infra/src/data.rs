@@ -3,7 +3,7 @@
 use pilothouse_store::DATA_FORMAT;
 use serde_json::{Value, json};
 
-use crate::template::{Stack, attribute, reference, sub};
+use crate::template::{Stack, attribute, private_bucket, reference, sub};
 use crate::{queues, roles, table, topics};
 
 pub(crate) fn stack() -> Stack {
@@ -28,35 +28,18 @@ fn kept() -> Value {
 }
 
 fn add_bucket(stack: &mut Stack) {
-    stack.add_with(
-        "Blobs",
-        "AWS::S3::Bucket",
-        json!({
-            "BucketName": reference("Bucket"),
-            "BucketEncryption": {
-                "ServerSideEncryptionConfiguration":
-                    [{ "ServerSideEncryptionByDefault": { "SSEAlgorithm": "AES256" } }],
-            },
-            "PublicAccessBlockConfiguration": {
-                "BlockPublicAcls": true,
-                "BlockPublicPolicy": true,
-                "IgnorePublicAcls": true,
-                "RestrictPublicBuckets": true,
-            },
-            "OwnershipControls": { "Rules": [{ "ObjectOwnership": "BucketOwnerEnforced" }] },
-            "LifecycleConfiguration": {
-                "Rules": [{
-                    "Id": "old-bodies",
-                    "Status": "Enabled",
-                    // Contents of artifacts are kept.
-                    "Prefix": "sessions/",
-                    "ExpirationInDays": reference("BlobDays"),
-                    "AbortIncompleteMultipartUpload": { "DaysAfterInitiation": 1 },
-                }],
-            },
-        }),
-        kept(),
-    );
+    let mut properties = private_bucket(&reference("Bucket"));
+    properties["LifecycleConfiguration"] = json!({
+        "Rules": [{
+            "Id": "old-bodies",
+            "Status": "Enabled",
+            // Contents of artifacts are kept.
+            "Prefix": "sessions/",
+            "ExpirationInDays": reference("BlobDays"),
+            "AbortIncompleteMultipartUpload": { "DaysAfterInitiation": 1 },
+        }],
+    });
+    stack.add_with("Blobs", "AWS::S3::Bucket", properties, kept());
 }
 
 /// `{"id": "1", "secret": "…"}`: the id that derived keys contain, and the 64 random letters and digits that they are derived from.
@@ -81,25 +64,11 @@ fn add_secret(stack: &mut Stack) {
 
 /// The issuer's bucket. Its two public documents name the keys that sign tokens for this deployment.
 fn add_issuer(stack: &mut Stack) {
-    stack.add_with(
-        "IssuerBucket",
-        "AWS::S3::Bucket",
-        json!({
-            "BucketName": sub("${Prefix}-issuer-${AWS::AccountId}-${AWS::Region}"),
-            "BucketEncryption": {
-                "ServerSideEncryptionConfiguration":
-                    [{ "ServerSideEncryptionByDefault": { "SSEAlgorithm": "AES256" } }],
-            },
-            "PublicAccessBlockConfiguration": {
-                "BlockPublicAcls": true,
-                "BlockPublicPolicy": false,
-                "IgnorePublicAcls": true,
-                "RestrictPublicBuckets": false,
-            },
-            "OwnershipControls": { "Rules": [{ "ObjectOwnership": "BucketOwnerEnforced" }] },
-        }),
-        json!({ "Condition": "HasOwnIssuer" }),
-    );
+    let mut properties = private_bucket(&sub("${Prefix}-issuer-${AWS::AccountId}-${AWS::Region}"));
+    for setting in ["BlockPublicPolicy", "RestrictPublicBuckets"] {
+        properties["PublicAccessBlockConfiguration"][setting] = json!(false);
+    }
+    stack.add_with("IssuerBucket", "AWS::S3::Bucket", properties, json!({ "Condition": "HasOwnIssuer" }));
     stack.add_with(
         "IssuerBucketPolicy",
         "AWS::S3::BucketPolicy",

@@ -89,6 +89,24 @@ pub(crate) fn only_if(condition: &str, value: &Value) -> Value {
     json!({ "Fn::If": [condition, value, { "Ref": "AWS::NoValue" }] })
 }
 
+/// The properties of an encrypted bucket that nobody can make public.
+pub(crate) fn private_bucket(name: &Value) -> Value {
+    json!({
+        "BucketName": name,
+        "BucketEncryption": {
+            "ServerSideEncryptionConfiguration":
+                [{ "ServerSideEncryptionByDefault": { "SSEAlgorithm": "AES256" } }],
+        },
+        "PublicAccessBlockConfiguration": {
+            "BlockPublicAcls": true,
+            "BlockPublicPolicy": true,
+            "IgnorePublicAcls": true,
+            "RestrictPublicBuckets": true,
+        },
+        "OwnershipControls": { "Rules": [{ "ObjectOwnership": "BucketOwnerEnforced" }] },
+    })
+}
+
 pub(crate) fn named(name: &str) -> Value {
     sub(format!("${{Prefix}}-{name}"))
 }
