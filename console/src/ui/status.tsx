@@ -29,10 +29,6 @@ const STATUS: Record<AgentSessionStatus, { tone: Tone; label: string }> = {
   Failed: { tone: 'bad', label: 'Failed' },
 }
 
-export function statusLabel(status: AgentSessionStatus): string {
-  return STATUS[status].label
-}
-
 export function StatusBadge({ status }: { status: AgentSessionStatus }) {
   const { tone, label } = STATUS[status]
   return (

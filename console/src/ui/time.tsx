@@ -39,11 +39,3 @@ export function Clock({ at }: { at: string }) {
     </time>
   )
 }
-
-export function duration(seconds: number): string {
-  if (seconds < 60) return `${String(seconds)} s`
-  const minutes = Math.floor(seconds / 60)
-  if (minutes < 60) return `${String(minutes)} min`
-  const hours = Math.floor(minutes / 60)
-  return hours < 48 ? `${String(hours)} h ${String(minutes % 60)} min` : `${String(Math.floor(hours / 24))} d`
-}
