@@ -131,7 +131,7 @@ fn console_of_a_deployment_is_opened_with_a_token() {
     assert!(text(&output.stderr).contains("infra/deploy --console yes"), "{}", text(&output.stderr));
 
     describe(r#", "ConsoleUrl": "https://d1.cloudfront.net""#);
-    // Nobody here has a token.
+    // Without a token, the link has none.
     let output = open(&[]);
     assert_eq!(text(&output.stdout), "https://d1.cloudfront.net/login\n", "{}", text(&output.stderr));
     assert_eq!(code(&pilothouse(home.path(), &[&aws[..], &["token"]].concat())), Some(0));

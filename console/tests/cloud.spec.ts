@@ -117,7 +117,7 @@ test('in aws, a hidden page does not repeat reads that fail', async ({ cloudPage
     Object.defineProperty(document, 'visibilityState', { value: 'hidden' })
     document.dispatchEvent(new Event('visibilitychange'))
   })
-  // The reads go on as long as the banner is shown.
+  // The banner is shown while reads are repeated.
   await expect(banner).toBeHidden()
 })
 

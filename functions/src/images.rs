@@ -55,7 +55,7 @@ pub(crate) struct ReceivedImage {
 }
 
 impl ReceivedImage {
-    /// The error is a field and what is wrong with it.
+    /// The error is a field with its violation.
     fn read(image: &ImageInput) -> Result<Self, (&'static str, String)> {
         let bytes = STANDARD.decode(&image.base64).map_err(|_| ("base64", "is not base64".to_owned()))?;
         if ImageType::of(&bytes) != Some(image.media_type) {

@@ -62,7 +62,7 @@ pub(crate) fn stack() -> Stack {
     stack
 }
 
-/// The bucket. Nobody but the distribution can read it, and only over TLS.
+/// The bucket. Only the distribution can read it, and only over TLS.
 fn add_bucket(stack: &mut Stack) {
     let name = sub("${Prefix}-console-${AWS::AccountId}-${AWS::Region}");
     stack.add("Files", "AWS::S3::Bucket", private_bucket(&name));

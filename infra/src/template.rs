@@ -89,7 +89,7 @@ pub(crate) fn only_if(condition: &str, value: &Value) -> Value {
     json!({ "Fn::If": [condition, value, { "Ref": "AWS::NoValue" }] })
 }
 
-/// The properties of an encrypted bucket that nobody can make public.
+/// The properties of an encrypted bucket that cannot be made public.
 pub(crate) fn private_bucket(name: &Value) -> Value {
     json!({
         "BucketName": name,

@@ -1,5 +1,5 @@
 //! Publishes the spool in order: an envelope is sent only after its predecessor was accepted. Where requests are billed, envelopes
-//! that nobody waits for are sent together ([`BatchWindow`]).
+//! that are not urgent are sent together ([`BatchWindow`]).
 
 use std::sync::Arc;
 

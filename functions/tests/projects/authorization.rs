@@ -223,7 +223,7 @@ async fn bad_guardrails_name_every_violation() {
     for field in ["[0].name", "[0].action", "[0].condition.tool", "[0].condition.exitCode"] {
         assert!(found.contains(&format!("{root}{field}")), "{found:?}");
     }
-    // The output of a tool is no condition either, and nobody is asked about an input.
+    // The output of a tool is no condition either, and a guardrail on input cannot ask.
     let output = json!({ "name": "o", "action": "block", "condition": { "result": [], "output": "x" } });
     let input = json!({ "name": "i", "action": "block", "condition": { "exitCode": 1 } });
     let found =

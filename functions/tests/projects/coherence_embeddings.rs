@@ -98,7 +98,7 @@ impl ScriptedEmbeddings {
     }
 }
 
-/// A model of reviews that nobody may ask.
+/// A model for reviews that fails the test if it is asked.
 struct SilentModel;
 
 #[async_trait]
@@ -380,7 +380,7 @@ async fn scan_is_repeated_when_the_endpoint_is_back() {
     compared.report("tea.md", TEA).await;
     assert_eq!(compared.scan().await, [Duration::from_mins(2)]);
     assert_eq!(compared.artifacts.issues("").await.len(), 0, "their words differ");
-    // The lexical engine compares what is reported in the meantime.
+    // The lexical engine compares a version that is reported during the outage.
     compared.artifacts.fixture.advance(Duration::from_secs(10));
     compared.artifacts.write("copy.md", "Green leaves grow on hills. Really.").await;
     compared.report("other.md", "Ships enter the harbour.").await;

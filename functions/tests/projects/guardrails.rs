@@ -1,4 +1,4 @@
-//! Guardrails of a brief on what its agent receives and submits (decision 79): what is refused or returned, and where it is recorded.
+//! Guardrails of a brief on texts for its agent and on outputs (decision 79): refusals, returned outputs, and their records.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

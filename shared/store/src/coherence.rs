@@ -35,13 +35,8 @@ pub struct ScanMark {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embedded_at: Option<Timestamp>,
     /// How often in a row the embedding model could not be reached.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub failed_embeddings: u32,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference
-const fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 impl Commit {

@@ -1,7 +1,6 @@
 //! Commands that arrive while an agent starts.
 //!
-//! A start takes as long as the agent wants, at most to a limit of minutes. Nothing of the agent works meanwhile, so that pauses and
-//! interrupts are confirmed before its end. The end of the command channel ends the start.
+//! A start can take some minutes. The agent does not work before its end, so pauses and interrupts are confirmed at once. The end of the command channel ends the start.
 
 use std::collections::VecDeque;
 

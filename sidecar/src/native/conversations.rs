@@ -1,4 +1,4 @@
-//! Conversations of the session (S1 5, 9): rewound, begun anew, switched and labelled. Only possible between turns.
+//! Conversations of the session (S1 5, 9): rewind, begin, switch and label. Only possible between turns.
 
 use pilothouse_agent::meter::Meters;
 use pilothouse_agent::session::AgentState;

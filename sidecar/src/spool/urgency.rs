@@ -8,7 +8,7 @@ use crate::kit::tool_names::{ASK_USER_QUESTION, ENTER_PLAN_MODE, EXIT_PLAN_MODE}
 /// Schema step: envelopes of an older version count as urgent.
 pub(super) const COLUMN: &str = "ALTER TABLE outgoing ADD COLUMN urgent INTEGER NOT NULL DEFAULT 1;";
 
-/// Calls that are requests themselves, or change the status of the session. The question of any other call is an event of its own.
+/// Calls that are requests themselves, or change the status of the session. The question of any other call is a separate event.
 const URGENT_TOOLS: [&str; 3] = [ASK_USER_QUESTION, ENTER_PLAN_MODE, EXIT_PLAN_MODE];
 
 /// Only the progress of the work is not urgent. Acknowledgements, requests, turns, ends and notices are.

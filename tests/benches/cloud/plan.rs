@@ -188,6 +188,7 @@ async fn events(bench: &Bench, n: u32, timing: &Timing, idle: &Cost) -> Cost {
     session.until_status("Idle").await;
     let asked = tokio::time::Instant::now();
     session.say("go", "Queued").await;
+    // After a command of a person the sidecar sends everything at once for this long, which is not measured here.
     tokio::time::sleep(WATCHED).await;
     let cost = bench
         .measure(async || {

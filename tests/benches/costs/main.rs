@@ -39,7 +39,7 @@ const LONG_CALL: [f64; 5] = [0.0, 0.0, 0.0, 0.0, 4.0];
 /// The time that an event waits for others (`sidecar/src/batching.rs`).
 const BATCH_WINDOW: f64 = 2.0;
 
-/// The batches of a round, by the rule of sidecars: an event that nobody waits for is sent with all that follow it within the window.
+/// The batches of a round, by the rule of sidecars: an event that is not urgent is sent with all that follow it within the window.
 fn batches(round: [f64; 5]) -> Vec<usize> {
     let mut batches: Vec<usize> = Vec::new();
     let mut began = f64::NEG_INFINITY;

@@ -1,4 +1,4 @@
-//! Guardrails of a brief on what its agent receives and submits (S2 `GuardrailPolicy`; decision 79).
+//! Guardrails of a brief on texts for its agent and on outputs (S2 `GuardrailPolicy`; decision 79).
 
 use pilothouse_tests::{PATIENCE, Session};
 use serde_json::{Value, json};

@@ -118,7 +118,7 @@ async fn results_are_listed_with_their_calls() {
             None => break,
         }
     }
-    assert_eq!(paged, calls, "a second result is no call on a page of its own");
+    assert_eq!(paged, calls, "a second result is not listed as a call");
     let events = session.get("/events").await.expect(200).body;
     let results = events["items"].as_array().unwrap().iter().filter(|e| e["eventType"] == "tool_result");
     assert_eq!(results.count(), 3, "each result is recorded: {events:#}");

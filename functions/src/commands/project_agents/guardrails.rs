@@ -39,7 +39,7 @@ pub struct InputGuardrailInput {
     /// Why the guardrail exists. The sender of a refused text reads it.
     #[deserr(default)]
     pub description: Option<GuardrailDescription>,
-    /// What happens to a text that fulfils the condition: `block`, `warn` or `log`.
+    /// The action on a text that fulfils the condition: `block`, `warn` or `log`.
     pub action: GuardrailAction,
     /// To which texts it applies.
     pub condition: InputConditionInput,
@@ -64,7 +64,7 @@ pub struct OutputGuardrailInput {
     /// Why the guardrail exists. The agent reads it if its output is blocked, but not the name.
     #[deserr(default)]
     pub description: Option<GuardrailDescription>,
-    /// What happens to an output that fulfils the condition.
+    /// The action on an output that fulfils the condition.
     pub action: GuardrailAction,
     /// To which outputs it applies.
     pub condition: OutputConditionInput,
@@ -89,7 +89,7 @@ pub struct ToolGuardrailInput {
     /// Why the guardrail exists.
     #[deserr(default)]
     pub description: Option<GuardrailDescription>,
-    /// What happens to a call that fulfils the condition.
+    /// The action on a call that fulfils the condition.
     pub action: GuardrailAction,
     /// To which calls it applies: at least one part.
     pub condition: CallConditionInput,

@@ -104,7 +104,7 @@ impl ModelSettings {
     }
 }
 
-/// What is wrong with the address in the variable `name`.
+/// The violation of an address in the variable `name`.
 pub(super) fn wrong_address(name: &str, url: &str) -> Option<String> {
     let is_address = url.starts_with("https://") || url.starts_with("http://");
     (!is_address).then(|| format!("{name} is an address like https://api.openai.com/v1, not `{url}`"))

@@ -11,7 +11,7 @@ use serde_json::Value;
 /// Most characters of an id, a name, a path or an address that a shim reports.
 const MAX_TEXT: usize = 500;
 
-/// A version that the agent stored. Nobody measures its quality.
+/// A version that the agent stored. It has no measure of quality.
 pub(super) fn stored(report: &ArtifactReport) -> C {
     C::Artifact {
         artifact_id: report.artifact_id.to_string(),

@@ -97,7 +97,7 @@ pub(crate) fn measure(half: Half) -> Vec<(Label, f64)> {
     pairs.iter().map(|pair| (pair.label, vector(pair.texts.0).similarity(&vector(pair.texts.1)))).collect()
 }
 
-/// The similarity of decisions and texts, and whether both are about the same subject. The first sentence of a text stands for a decision.
+/// The similarity of decisions and texts, and whether both are about the same subject. The first sentence of a text is used as a decision.
 pub(crate) fn measure_decisions(of: Half) -> Vec<(bool, f64)> {
     let topics: Vec<_> =
         topics().into_iter().enumerate().filter(|(at, _)| half(*at) == of).map(|(_, topic)| topic).collect();

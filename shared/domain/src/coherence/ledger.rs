@@ -126,7 +126,7 @@ impl ReviewLedger {
     }
 
     /// Counts the result for a pair of similar texts, and adjusts the threshold of the engine that found it (S2, "False positive feedback
-    /// loop"). After an adjustment the reviews are counted anew.
+    /// loop"). After an adjustment the count of reviews starts at zero.
     pub fn learn(
         &mut self,
         engine: ComparisonEngine,

@@ -46,7 +46,7 @@ pub struct ScannedTexts<'a> {
     pub thresholds: Thresholds,
     /// The begin of the window. A pair of which neither part is newer is not compared again. `None`: all are compared.
     pub since: Option<Timestamp>,
-    /// Whether a model reviews issues. Otherwise nobody could tell whether an artifact agrees with a decision on its subject.
+    /// Whether a model reviews issues. Only a model can tell whether an artifact agrees with a decision on its subject.
     pub is_reviewed: bool,
 }
 

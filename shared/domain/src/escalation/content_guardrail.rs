@@ -19,7 +19,7 @@ pub struct InputGuardrail {
     /// Why the guardrail exists. The sender of a refused text reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<GuardrailDescription>,
-    /// What happens to a text that fulfils the condition: `block`, `warn` or `log`.
+    /// The action on a text that fulfils the condition: `block`, `warn` or `log`.
     pub action: GuardrailAction,
     /// To which texts it applies.
     pub condition: InputCondition,
@@ -43,7 +43,7 @@ pub struct OutputGuardrail {
     /// Why the guardrail exists. The agent reads it if its output is blocked, but not the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<GuardrailDescription>,
-    /// What happens to an output that fulfils the condition.
+    /// The action on an output that fulfils the condition.
     pub action: GuardrailAction,
     /// To which outputs it applies.
     pub condition: OutputCondition,

@@ -36,13 +36,13 @@ pub struct ToolGuardrail {
     /// Why the guardrail exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<GuardrailDescription>,
-    /// What happens to a call that fulfils the condition.
+    /// The action on a call that fulfils the condition.
     pub action: GuardrailAction,
     /// To which calls it applies.
     pub condition: CallCondition,
 }
 
-/// What happens to a tool call, a text for the agent, or an output.
+/// The action of a guardrail on a tool call, a text for the agent, or an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GuardrailAction {
@@ -98,7 +98,7 @@ pub enum GuardrailViolation {
     NoText,
     #[error("must have `result`")]
     NoResult,
-    #[error("must be `block`, `warn` or `log`, because nobody is asked about a text for the agent")]
+    #[error("must be `block`, `warn` or `log`, because a guardrail on input cannot ask a person")]
     AskAboutInput,
     #[error("must be a JSON pointer such as `/command`, with at most {max} characters")]
     Pointer { max: usize },

@@ -51,7 +51,7 @@ fn similarity_does_not_tell_contradictions_from_overlap() {
     assert!((overlap - contradiction).abs() < 0.1, "{overlap} {contradiction}");
 }
 
-/// A sentence stands for a decision. Most texts about other subjects are below the threshold, and few about the same one.
+/// The first sentence of each text is used as a decision. Few texts on its subject are below the threshold, and most other ones are.
 #[test]
 fn lexical_engine_finds_what_a_decision_is_not_about() {
     let threshold = thresholds().alignment;

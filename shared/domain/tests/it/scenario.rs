@@ -724,6 +724,14 @@ impl Scenario {
         self
     }
 
+    /// Starts turn `id` with a message that was sent to the agent.
+    #[track_caller]
+    pub(crate) fn told_begun_with(self, id: &str, message: MessageId) -> Self {
+        self.told(AgentFact::MessageInjecting(message))
+            .told(starts_with_id(id, message))
+            .told(AgentFact::MessageInjected(message))
+    }
+
     /// Completes the validation that was requested last.
     #[track_caller]
     pub(crate) fn validates(self, passed: bool) -> Self {

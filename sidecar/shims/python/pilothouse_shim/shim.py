@@ -111,7 +111,7 @@ class Draft:
     sent: int = 0
 
     def message(self) -> str | None:
-        """What was not sent yet. A new connection gets everything."""
+        """The text that was not sent yet. A new connection gets all of it."""
         piece = self.text[self.sent : DRAFT]
         if not piece:
             return None

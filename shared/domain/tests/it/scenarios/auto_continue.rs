@@ -51,10 +51,7 @@ fn goes_on(scenario: Scenario, id: &str) -> Scenario {
         _ => None,
     });
     let message = message.expect("a message was sent");
-    scenario
-        .told(AgentFact::MessageInjecting(message))
-        .told(AgentFact::TurnStarted { turn: turn(id), message: Some(message) })
-        .told(AgentFact::MessageInjected(message))
+    scenario.told_begun_with(id, message)
 }
 
 #[test]

@@ -151,7 +151,7 @@ fn towards(similarity: f64) -> Embedding {
     embedding(&[similarity, (1.0 - similarity * similarity).sqrt()])
 }
 
-/// What is found between the decision and the artifacts `n` with these similarities to it.
+/// The findings between the decision and the artifacts `n` with these similarities to it.
 fn misaligned(artifacts: &[(u128, f64)], since: Option<i64>, is_reviewed: bool) -> Vec<Detected> {
     let vectors = artifacts.iter().map(|(_, similarity)| towards(*similarity)).chain([towards(1.0)]);
     let comparison = Comparison::Embeddings(vectors.collect());
@@ -200,7 +200,7 @@ fn named_artifact_on_another_subject_does_not_reflect_the_decision() {
 fn artifact_on_the_subject_of_a_decision_is_a_candidate_for_a_model() {
     let subject = |n| (AlignmentCheck::SameSubject, artifact_id(n));
     assert_eq!(checks(&[(1, 0.72), (2, 0.72), (3, 0.87)], true), [subject(1), subject(3)]);
-    assert_eq!(checks(&[(1, 0.95), (3, 0.95)], false), [], "nobody could tell whether they agree");
+    assert_eq!(checks(&[(1, 0.95), (3, 0.95)], false), [], "no model could tell whether they agree");
     let found = misaligned(&[(3, 0.9)], None, true).remove(0);
     assert_eq!(found.finding.category, CoherenceCategory::Contradiction);
     assert!(found.finding.source.is_reviewable(found.finding.severity));

@@ -8,7 +8,7 @@ use pilothouse_domain::value::{OutputRules, SessionOutcome, SessionOutput};
 use pilothouse_domain::{Events, SessionEvent};
 use serde_json::{Value, json};
 
-use crate::scenario::{Scenario, Step, completes, ends, message, new_message, starts_with_id, turn};
+use crate::scenario::{Scenario, Step, completes, ends, message, new_message, turn};
 
 fn policy(value: Value) -> GuardrailPolicy {
     serde_json::from_value(value).unwrap()
@@ -206,10 +206,7 @@ fn corrects(scenario: Scenario, id: &str) -> Scenario {
     assert!(content.contains("- the result is not allowed: Prices stay out"), "{content}");
     assert!(!content.contains("no prices"), "the agent does not learn the name: {content}");
     let message = sent.message_id;
-    scenario
-        .told(AgentFact::MessageInjecting(message))
-        .told(starts_with_id(id, message))
-        .told(AgentFact::MessageInjected(message))
+    scenario.told_begun_with(id, message)
 }
 
 #[test]

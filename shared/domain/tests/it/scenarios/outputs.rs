@@ -5,7 +5,7 @@ use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S};
 use pilothouse_domain::value::{MessageSource, OutputRules, SessionOutcome, SessionOutput};
 use serde_json::{Value, json};
 
-use crate::scenario::{Scenario, starts, starts_with_id, turn};
+use crate::scenario::{Scenario, starts, turn};
 
 fn checked(result: Value) -> SessionOutput {
     let schema = OutputSchema::new(json!({ "type": "object", "required": ["total"] }));
@@ -38,10 +38,7 @@ fn corrects(scenario: Scenario, id: &str) -> Scenario {
     assert!(content.contains("- /total is required"), "{content}");
     assert_eq!(sent.source, MessageSource::System);
     let message = sent.message_id;
-    scenario
-        .told(AgentFact::MessageInjecting(message))
-        .told(starts_with_id(id, message))
-        .told(AgentFact::MessageInjected(message))
+    scenario.told_begun_with(id, message)
 }
 
 #[test]
