@@ -40,7 +40,7 @@ async fn events_arrive_once_in_order_over_a_faulty_queue() {
 
 /// After `begin` events are sent at once for four heartbeats, which the first wait exceeds.
 #[tokio::test]
-async fn events_that_nobody_waits_for_share_a_request() {
+async fn events_that_are_not_urgent_share_a_request() {
     let pause = json!({ "wait": 300 });
     let steps = json!([{ "wait": 1500 }, { "say": "a" }, pause, { "say": "b" }, pause, { "say": "c" }, { "wait": 600_000 }]);
     let (gateway, _folders, _sidecar) = playing(json!([turn(steps)])).await;

@@ -53,7 +53,9 @@ impl Deployment {
         let file = std::env::var_os(VARIABLE).map_or_else(|| USUAL.into(), PathBuf::from);
         let description = Description::read(file);
         let value = |name: &str| description.value(name).to_owned();
-        let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_mins(1)).build().unwrap();
+        // Without decompression, which hides the encoding of a response.
+        let http =
+            reqwest::Client::builder().no_proxy().no_gzip().timeout(Duration::from_mins(1)).build().unwrap();
         let endpoint = value("Endpoint");
         assert!(endpoint.starts_with("http://127.0.0.1:"), "{endpoint} is not a local cloud");
         let health = http.get(format!("{endpoint}/_ministack/health")).send().await.unwrap();

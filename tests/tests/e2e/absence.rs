@@ -1,11 +1,12 @@
 //! Agents and clients during an outage of their server, and the descriptors that a session costs the server.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use pilothouse_tests::{PATIENCE, ServerProcess, Session, programs};
+use pilothouse_tests::{PATIENCE, ServerProcess, Session, processes, programs};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
@@ -72,15 +73,24 @@ async fn starting_agent_is_paused_before_the_server_shuts_down() {
     assert_eq!(session.view().await["status"], "Paused");
 }
 
-/// An agent that ignores its pause confirms none. The server ends within its limit and reports it.
+/// A sidecar that never becomes ready confirms no pause. The server ends within its limit and reports it.
 #[tokio::test]
 async fn agent_without_a_confirmed_pause_is_reported_at_the_exit() {
-    let mut server = pausing(20).await;
-    let ignore = json!({ "ignore": { "command": "pause" } });
-    let turn = json!({ "turn": { "steps": [ignore, { "say": "Working." }, { "wait": 600_000 }] } });
-    let session = started(&server, &json!({ "steps": [turn] })).await;
-    session.until_said("Working.").await;
+    let folder = tempfile::tempdir().unwrap();
+    let (sidecar, written) = (folder.path().join("sidecar"), folder.path().join("pid"));
+    let script = format!(
+        "#!/bin/sh\ntest \"$1\" = confinement && exit\necho $$ > '{}'\nexec sleep 600\n",
+        written.display()
+    );
+    std::fs::write(&sidecar, script).unwrap();
+    std::fs::set_permissions(&sidecar, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let environment =
+        [("PILOTHOUSE_PAUSE_AGENTS_ON_EXIT", "true"), ("PILOTHOUSE_SIDECAR", sidecar.to_str().unwrap())];
+    let mut server = ServerProcess::start_with(20, &environment).await;
+    let session = started(&server, &endless()).await;
+    let process = session.until_within(PATIENCE, "a process", async || processes::written(&written)).await;
     terminated(&mut server).await;
+    kill(process, Signal::SIGKILL).unwrap();
     assert!(server.log().contains("an agent has not confirmed its pause"), "{}", server.log());
 }
 
