@@ -64,6 +64,7 @@ pub const HTTP_FUNCTIONS: &[&HttpFunction] = &[
     &queries::records::messages::FUNCTION,
     &queries::records::tool_calls::FUNCTION,
     &queries::records::logs::FUNCTION,
+    &queries::records::search::FUNCTION,
     &queries::records::metrics::FUNCTION,
     &queries::records::sub_agents::FUNCTION,
     &queries::records::task_list::FUNCTION,

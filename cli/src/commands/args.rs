@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 use super::{
     adjust, agent, answer, artifacts, brake, briefing, budget, chain, coherence, completions, conversation,
     dead_letters, deliverables, demo, events, inbox, keys, knowledge, lifecycle, logins, open, plan, pool,
-    project, ps, queue, records, review, run, shim, show, skill, steer, template, tick, token, trust, up,
-    watch, worker, workers,
+    project, ps, queue, records, review, run, search, shim, show, skill, steer, template, tick, token, trust,
+    up, watch, worker, workers,
 };
 use crate::globals::Globals;
 
@@ -46,7 +46,7 @@ pub enum Command {
     Run(run::Run),
     #[command(visible_alias = "ls")]
     Ps(ps::Ps),
-    Search(ps::Search),
+    Search(search::Search),
     Show(show::Show),
     Watch(watch::Watch),
     Open(open::Open),
@@ -209,6 +209,8 @@ mod tests {
             "run objective --require-deliverables --validation-timeout 10m --idle-timeout 5m --paused-timeout never",
             "notifications --unread --limit 5",
             "notifications --read",
+            "search tea kettle",
+            "search --session @last --limit 5 --cursor j7 tea kettle",
             "replay @last --from 7 --run 2 --limit 10",
             "export @last --out session.json",
             "steer @last look left",
@@ -298,6 +300,8 @@ mod tests {
     #[test]
     fn invalid_command_lines_are_refused() {
         for line in [
+            "search --limit 5 tea",
+            "search --session @last",
             "show",
             "ps --status Sleeping",
             "run objective --budget free",

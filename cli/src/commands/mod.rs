@@ -38,6 +38,7 @@ pub mod queue;
 pub mod records;
 pub mod review;
 pub mod run;
+pub mod search;
 pub mod shim;
 pub mod show;
 pub mod skill;

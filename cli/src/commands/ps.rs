@@ -1,4 +1,4 @@
-//! `pilothouse ps` and `pilothouse search`.
+//! `pilothouse ps`.
 
 use clap::Args;
 use pilothouse_api::sessions::SessionSummary;
@@ -27,29 +27,6 @@ pub struct Ps {
     /// The maximum number of sessions
     #[arg(long, default_value_t = 50, value_name = "NUMBER")]
     pub limit: usize,
-}
-
-/// Find sessions by words of their names, labels and objectives.
-#[derive(Debug, Args)]
-pub struct Search {
-    /// The words to search for
-    #[arg(value_name = "WORD", required = true)]
-    pub words: Vec<String>,
-}
-
-impl Search {
-    pub(super) async fn run(self, ctx: &Context) -> Result<Exit, CliError> {
-        let results = ctx.client.search_sessions(&self.words.join(" ")).await?;
-        if ctx.json {
-            write_json(&results)?;
-        } else if results.items.is_empty() {
-            write("No session has these words in its name, labels or objective.\n")?;
-        } else {
-            let sessions: Vec<_> = results.items.into_iter().map(|hit| hit.session).collect();
-            write(&list(&sessions, ctx.style, now()))?;
-        }
-        Ok(Exit::Done)
-    }
 }
 
 impl Ps {

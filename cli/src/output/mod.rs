@@ -32,6 +32,7 @@ pub mod style;
 pub mod table;
 pub mod templates;
 pub mod text;
+pub mod text_matches;
 pub mod time;
 pub mod tools;
 pub mod trust;

@@ -1,5 +1,5 @@
 //! Attacks of a hostile client, without processes: paths that are not text, excessive waiting times, ids of other owners, limits
-//! exceeded by concurrent requests, failing webhook endpoints, and browsers that are logged out.
+//! exceeded by concurrent requests, failing webhook endpoints, browsers that are logged out, and searches in long sessions.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -7,4 +7,5 @@ mod fixture;
 mod limits;
 mod logged_out;
 mod requests;
+mod searching;
 mod webhooks;

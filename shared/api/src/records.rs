@@ -1,8 +1,10 @@
 //! Records of a session's journal in the API: activity, messages, tool calls, logs.
 
 use pilothouse_domain::journal::RepairRule;
+use pilothouse_domain::text_search::WordPosition;
 use pilothouse_domain::value::{
-    ActivityItem, AgentMessageSource, DeliverableCounts, DeliverableState, MessageImage, ToolCallStatus,
+    ActivityItem, ActivityItemType, AgentMessageSource, DeliverableCounts, DeliverableState, MessageImage,
+    ToolCallStatus,
 };
 use pilothouse_domain::{MessageId, RunId, SubAgentId, Timestamp, ToolCallId};
 use schemars::JsonSchema;
@@ -93,6 +95,31 @@ pub struct ToolResultView {
     /// The blob with the full text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<String>,
+}
+
+/// A text of a session that has the words of a search (decision 97).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TextMatch {
+    /// The journal sequence of the text.
+    pub journal_sequence: u64,
+    /// The id of the line of the activity stream that shows the text. Absent if no line does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub activity_id: Option<String>,
+    /// The type of the text, as in the activity stream.
+    #[serde(rename = "type")]
+    pub kind: ActivityItemType,
+    /// Whether the text is part of the agent's thinking.
+    pub thinking: bool,
+    /// The subagent that the text concerns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub_agent_id: Option<SubAgentId>,
+    /// When it was recorded.
+    pub timestamp: Timestamp,
+    /// The part of the text around the longest word, as one line of at most 300 characters.
+    pub excerpt: String,
+    /// The words in `excerpt`, in order. They do not overlap.
+    pub words: Vec<WordPosition>,
 }
 
 /// A chunk of a session's log (S0 8.5 `SessionLogChunk`).

@@ -8,12 +8,13 @@ use pilothouse_wire::event::{AssistantContent, Content, RawEvent};
 use serde_json::Value;
 
 pub fn activity(entry: &JournalEntry) -> impl Iterator<Item = ActivityView> + '_ {
-    let place = move |at: usize| format!("{}.{at}", entry.sequence);
-    entry
-        .activity
-        .iter()
-        .enumerate()
-        .map(move |(at, item)| ActivityView { id: place(at), item: item.clone() })
+    let lines = entry.activity.iter().enumerate();
+    lines.map(move |(at, item)| ActivityView { id: activity_id(entry, at), item: item.clone() })
+}
+
+/// The id of the line `at` of an entry, counted from 0.
+pub fn activity_id(entry: &JournalEntry, at: usize) -> String {
+    format!("{}.{at}", entry.sequence)
 }
 
 pub fn raw_event(entry: &JournalEntry) -> Option<RawEvent> {

@@ -14,6 +14,7 @@
 //! | [`placement`], [`run_exit`] | assigning runs to workers; reporting the end of runs |
 //! | [`live_stream`], [`change_notifier`], [`connections`] | deriving live streams from journals; their notifications and connections |
 //! | [`journal_views`], [`record_views`], [`paging`] | views made from the journal and from store records; cursors |
+//! | [`journal_search`] | finding words in the texts of the journal |
 //! | [`texts`] | lines of the activity stream and texts of notifications |
 //! | [`integrations`] | ports to the event bus, the topic and the endpoints of webhooks |
 //! | [`trace`], [`disk`], [`error`] | trace context, free disk space, errors in log lines |
@@ -33,6 +34,7 @@ pub mod function;
 pub mod guardrails;
 pub mod http;
 pub mod integrations;
+pub mod journal_search;
 pub mod journal_views;
 pub mod keyring;
 pub mod live_stream;

@@ -2,7 +2,7 @@
 
 use pilothouse_api::Page;
 use pilothouse_api::records::{
-    ActivityView, DeliverablesView, LogChunkView, MessageView, RawEventView, ToolCallView,
+    ActivityView, DeliverablesView, LogChunkView, MessageView, RawEventView, TextMatch, ToolCallView,
 };
 use pilothouse_domain::agent_api::AgentTask;
 use pilothouse_domain::value::AgentConversations;
@@ -62,6 +62,18 @@ impl Client {
         filter: &RecordFilter,
     ) -> Result<Page<ToolCallView>, ApiError> {
         self.list_records(id, "/tool-calls", filter).await
+    }
+
+    /// Finds a page of texts with all these words, latest first. A page may be empty although more follow.
+    pub async fn search_in_session(
+        &self,
+        id: AgentSessionId,
+        words: &str,
+        page_query: &PageQuery,
+    ) -> Result<Page<TextMatch>, ApiError> {
+        let mut query = page_query.query();
+        query.push(("q", words.to_owned()));
+        self.get_with(session_path(id, "/search"), query).await
     }
 
     /// Lists the deliverables of a session.

@@ -41,6 +41,7 @@
 //! | [`agent_api`], [`rate`] | input of the agent API, and its rate limits |
 //! | [`deadline`] | how long the control plane waits for each answer |
 //! | [`effect`] | what a tool call does, how bad it can be and how far it reaches (S2) |
+//! | [`text_search`] | the words of a search, and the excerpts of texts that have them |
 //! | [`value`] | value objects (S0 8.5) |
 //! | [`ids`], [`text`], [`money`], [`time`], [`trace`] | typed ids, bounded strings, exact money, timestamps, trace context |
 
@@ -82,6 +83,7 @@ pub mod skill;
 mod string_value;
 pub mod template;
 pub mod text;
+pub mod text_search;
 pub mod tick;
 pub mod time;
 pub mod trace;

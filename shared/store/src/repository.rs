@@ -314,21 +314,41 @@ impl Store {
         after: u64,
         limit: usize,
     ) -> Result<Vec<E>, StoreError> {
-        let mut entries = Vec::new();
         if after >= layout::MAX_SEQUENCE {
-            return Ok(entries);
+            return Ok(Vec::new());
         }
         let range =
             SortRange::Between(layout::journal_sort(after + 1), layout::journal_sort(layout::MAX_SEQUENCE));
-        let mut query = Query::new(partition, range, limit);
-        // A page may end at its size before its limit.
+        self.list_up_to(Query::new(partition, range, limit)).await
+    }
+
+    /// Journal entries before `before`, latest first. Expired entries are missing. A result shorter than `limit` means that there are
+    /// no more.
+    pub async fn journal_before(
+        &self,
+        id: AgentSessionId,
+        before: u64,
+        limit: usize,
+    ) -> Result<Vec<JournalEntry>, StoreError> {
+        let last = before.saturating_sub(1).min(layout::MAX_SEQUENCE);
+        if last == 0 {
+            return Ok(Vec::new());
+        }
+        let range = SortRange::Between(layout::journal_sort(1), layout::journal_sort(last));
+        let partition = layout::session_partition(id);
+        self.list_up_to(Query { descending: true, ..Query::new(partition, range, limit) }).await
+    }
+
+    /// Lists items until the limit of the query is reached, because a page may end at its size before.
+    async fn list_up_to<T: DeserializeOwned>(&self, mut query: Query) -> Result<Vec<T>, StoreError> {
+        let (mut items, limit) = (Vec::new(), query.limit);
         loop {
             let listing = self.list(query.clone()).await?;
-            entries.extend(listing.items);
-            if listing.next.is_none() || entries.len() >= limit {
-                return Ok(entries);
+            items.extend(listing.items);
+            if listing.next.is_none() || items.len() >= limit {
+                return Ok(items);
             }
-            query.limit = limit - entries.len();
+            query.limit = limit - items.len();
             query.after = listing.next;
         }
     }

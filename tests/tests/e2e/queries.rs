@@ -68,6 +68,69 @@ async fn sessions_are_found_by_their_words() {
     assert_eq!((&hit["session"]["id"], &hit["matchedTerms"]), (&json!(teapots.id), &json!(1)));
 }
 
+/// Words are found in the whole journal of a session, latest first, by its owner only.
+#[tokio::test]
+async fn words_are_found_in_a_whole_session() {
+    let server = Server::start(1).await;
+    let grep = json!({ "tool": { "id": "grep", "name": "Bash", "input": { "command": "grep -rn \"needle\" src" },
+        "result": "src/hay.rs:7: let needle = 1;" } });
+    let steps = [
+        json!({ "think": "Where is the Needle?" }),
+        grep,
+        json!({ "notice": { "name": "slow", "summary": "The NEEDLE is small" } }),
+        json!({ "repeat": { "times": 250, "steps": [say("Again and again.")] } }),
+    ];
+    let session = started(&server, &script(&[turn(&steps)])).await;
+    session.until_status("Idle").await;
+    let lines = session.activity().await;
+    let found = session.api.all(&session.path("/search?q=NEEDLE")).await;
+    let types: Vec<_> = found.iter().map(|found| (&found["type"], &found["thinking"])).collect();
+    let (no, yes) = (&json!(false), &json!(true));
+    let expected = [
+        (&json!("Notice"), no),
+        (&json!("ToolCallEnd"), no),
+        (&json!("ToolCallStart"), no),
+        (&json!("Message"), yes),
+    ];
+    assert_eq!(types, expected, "{found:#?}");
+    for found in &found {
+        let line = lines.iter().find(|line| line["id"] == found["activityId"]).unwrap();
+        assert_eq!((&line["type"], &line["timestamp"]), (&found["type"], &found["timestamp"]));
+        let excerpt: Vec<char> = found["excerpt"].as_str().unwrap().chars().collect();
+        let words = found["words"].as_array().unwrap();
+        let at = |word: &Value, end: &str| usize::try_from(word[end].as_u64().unwrap()).unwrap();
+        let words = words.iter().map(|word| String::from_iter(&excerpt[at(word, "start")..at(word, "end")]));
+        assert_eq!(words.map(|word| word.to_lowercase()).collect::<Vec<_>>(), ["needle"], "{found:#}");
+    }
+    let call = session.api.all(&session.path("/search?q=needle%20%22%20GREP")).await;
+    assert_eq!(call, [found[2].clone()], "all words, in any order");
+    let (mut paged, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = session.get(&format!("/search?q=needle&limit=1{cursor}")).await.expect(200).body;
+        paged.extend(page["items"].as_array().unwrap().iter().cloned());
+        match page["nextCursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(paged, found, "the pages add up to the whole list");
+    let said = session.api.all(&session.path("/search?q=again")).await;
+    assert_eq!(said.len(), 250, "also beyond a page");
+
+    for query in ["", "?q=", "?q=%20%09"] {
+        let refused = session.get(&format!("/search{query}")).await.refused(422, "validation-failed");
+        assert_eq!(refused.violated(), ["q"], "{query}");
+    }
+    let long = session.get(&format!("/search?q={}", "x".repeat(201))).await.refused(422, "validation-failed");
+    assert_eq!(long.violated(), ["q"]);
+    for cursor in ["none", "j99999999", "j1.1"] {
+        let refused = session.get(&format!("/search?q=x&cursor={cursor}")).await;
+        assert_eq!(refused.refused(422, "validation-failed").violated(), ["cursor"], "{cursor}");
+    }
+    let stranger = server.api_of("someone-else");
+    stranger.get(&session.path("/search?q=needle")).await.refused(404, "not-found");
+}
+
 /// A page of activity has 200 lines by default, and `since` starts with the lines received at that time.
 #[tokio::test]
 async fn activity_can_start_at_a_time() {

@@ -11,6 +11,7 @@ pub mod logs;
 pub mod messages;
 pub mod metrics;
 pub mod plan;
+pub mod search;
 pub mod sub_agents;
 pub mod task_list;
 pub mod tasks;
