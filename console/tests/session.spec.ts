@@ -479,7 +479,7 @@ test('a stream resumes after a restart without gap or duplicate', { tag: '@quick
 
 test('a long session opens at its end and loads earlier entries', async ({ server, console: page }) => {
   test.setTimeout(120_000)
-  const steps = [{ say: 'the first line' }, { repeat: { times: 3000, steps: [{ say: 'line' }] } }, { say: 'the last line' }]
+  const steps = [{ say: 'the first line 🦀' }, { repeat: { times: 3000, steps: [{ say: 'line' }] } }, { say: 'the last line' }]
   const id = await server.session('long', [{ turn: { steps } }])
   await expect.poll(() => server.statusOf(id), { timeout: 90_000 }).toBe('Idle')
   await page.goto(`${server.url}/sessions/${id}`)
@@ -487,6 +487,27 @@ test('a long session opens at its end and loads earlier entries', async ({ serve
   await expect(timeline).toContainText('the last line')
   // Few of the entries are in the document.
   expect(await timeline.locator('[data-entry]').count()).toBeLessThan(120)
+  // The search of the whole session finds a line that is not loaded, and shows it with the lines around it.
+  await page.getByRole('searchbox', { name: 'Find in the timeline' }).fill('🦀 FIRST')
+  await expect(page.getByText(/^0 of \d+ loaded entries$/)).toBeVisible()
+  await page.getByRole('button', { name: 'Search the whole session' }).press('Enter')
+  const found = page.getByRole('list', { name: 'Matches in the whole session' }).getByRole('button')
+  await expect(found).toHaveCount(1)
+  await expect(found.locator('mark')).toHaveText(['first', '🦀'])
+  await expect(page.getByText('1 entry has “🦀 FIRST”.')).toBeVisible()
+  await expectAccessible(page)
+  await found.press('Enter')
+  await expect(timeline.locator('[data-chosen="true"]')).toContainText('the first line')
+  await page.getByRole('button', { name: 'Close the search' }).press('Enter')
+  await expect(found).toHaveCount(0)
+  const later = page.getByRole('button', { name: 'Load later' })
+  await later.click()
+  await page.getByRole('searchbox', { name: 'Find in the timeline' }).fill('')
+  await expect(page.getByText(/^(19|20|21)\d entries, a part of the session$/)).toBeVisible()
+  await page.getByRole('button', { name: 'To the end' }).click()
+  await expect(timeline).toContainText('the last line')
+  await expect(later).toHaveCount(0)
+
   const earlier = page.getByRole('button', { name: 'Load earlier' })
   await expect(async () => {
     if ((await earlier.count()) > 0) await earlier.click({ timeout: 2_000 })

@@ -43,9 +43,33 @@ const WINDOW = 1000
 const RETRY_MS = 2_000
 
 /** Cursors are positions in the journal: `j` and the number of an entry. */
-function entryOf(cursor: string): number | undefined {
+export function entryOf(cursor: string): number | undefined {
   const number = /^j(\d+)$/.exec(cursor)?.[1]
   return number === undefined ? undefined : Number(number)
+}
+
+/** The number of the entry that a line belongs to. The id of a line begins with it. */
+export function entryOfLine({ id }: ActivityView): number {
+  return Number(id.split('.')[0])
+}
+
+/** Reads the lines of the entries after `begin`, up to the entry `end`. */
+export async function readActivity(id: string, begin: number, end: number): Promise<ActivityView[]> {
+  const lines: ActivityView[] = []
+  let cursor: string | undefined = begin > 0 ? `j${String(begin)}` : undefined
+  let isDone = false
+  while (!isDone) {
+    const page: { items: ActivityView[]; nextCursor?: string | null } = await data(
+      api.GET('/api/agents/sessions/{id}/activity', {
+        params: { path: { id }, query: { limit: 200, cursor } as never },
+      }),
+    )
+    const fitting = page.items.filter((line) => entryOfLine(line) <= end)
+    lines.push(...fitting)
+    isDone = page.nextCursor == null || fitting.length < page.items.length
+    cursor = page.nextCursor ?? undefined
+  }
+  return lines
 }
 
 /** Follows one session: its state, and its timeline from the last entries on. */
@@ -197,23 +221,8 @@ export class SessionFollower {
 
   /** Loads the entries before the first one. */
   async loadEarlier(): Promise<void> {
-    const end = this.start
-    const begin = Math.max(0, end - WINDOW)
-    const earlier: ActivityView[] = []
-    let cursor: string | undefined = begin > 0 ? `j${String(begin)}` : undefined
-    let isDone = false
-    while (!isDone) {
-      const page: { items: ActivityView[]; nextCursor?: string | null } = await data(
-        api.GET('/api/agents/sessions/{id}/activity', {
-          params: { path: { id: this.id }, query: { limit: 200, cursor } as never },
-        }),
-      )
-      // The number of a line begins with the number of its entry.
-      const fitting = page.items.filter(({ id }) => Number(id.split('.')[0]) <= end)
-      earlier.push(...fitting)
-      isDone = page.nextCursor == null || fitting.length < page.items.length
-      cursor = page.nextCursor ?? undefined
-    }
+    const begin = Math.max(0, this.start - WINDOW)
+    const earlier = await readActivity(this.id, begin, this.start)
     this.start = begin
     this.state.update((state) => ({ ...state, activity: [...earlier, ...state.activity], hasEarlier: begin > 0 }))
   }

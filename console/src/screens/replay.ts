@@ -21,6 +21,8 @@ export interface Replay {
   setSpeed: (speed: number) => void
   /** Chooses an entry. A replay continues from there. */
   moveTo: (index: number) => void
+  /** Ends a replay and chooses an entry, which may be loaded only now. */
+  choose: (id: string) => void
   /** Plays from the chosen entry, or from the beginning if that is the last one. */
   play: () => void
   pause: () => void
@@ -69,6 +71,11 @@ export function useReplay(items: readonly ActivityView[]): Replay {
     speed,
     setSpeed,
     moveTo,
+    choose: (id) => {
+      setPlaying(false)
+      setReplay(false)
+      setChosen(id)
+    },
     play: () => {
       if (position === last) moveTo(0)
       setReplay(true)

@@ -1,12 +1,13 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'react'
-import type { ActivityItemType, ActivityView } from '../api/types'
+import type { ActivityItemType, ActivityView, TextMatch } from '../api/types'
 import { useActions } from '../app/keyboard'
-import type { LiveSession, SessionFollower } from '../live/session'
-import { ActionButton, Button, Choice, Empty, s } from '../ui'
+import { entryOf, entryOfLine, type LiveSession, type SessionFollower } from '../live/session'
+import { ActionButton, Button, Choice, Empty, s, showProblem } from '../ui'
 import { Clock } from '../ui/time'
 import { Minimap, useLanes } from './minimap'
 import { SPEEDS, useReplay } from './replay'
+import { SessionSearch, usePart } from './sessionSearch'
 import c from './screens.module.css'
 
 const SIGN: Record<ActivityItemType, string> = {
@@ -30,17 +31,37 @@ const SIGN: Record<ActivityItemType, string> = {
 /** The distance from the end, in pixels, within which the list follows new entries. */
 const AT_END = 40
 
-/** The activity of a session: live, or a replay. The list follows new entries only while it is scrolled to its end. */
+/** The words of a search. The texts that it finds have all of them. */
+function wordsOf(text: string): string[] {
+  return text.toLowerCase().split(/\s+/).filter((word) => word !== '')
+}
+
+/** The line that shows a match, or the last line before it. */
+function lineOf(lines: readonly ActivityView[], { activityId, journalSequence }: TextMatch): ActivityView | undefined {
+  return (
+    lines.find(({ id }) => id === activityId) ??
+    lines.findLast((line) => entryOfLine(line) <= journalSequence) ??
+    lines[0]
+  )
+}
+
+/**
+ * The activity of a session: live, a replay, or a part around an entry that a search found. The list follows new entries only while it is
+ * scrolled to its end.
+ */
 export function Timeline({ follower, live }: { follower: SessionFollower; live: LiveSession }) {
   const [hasUsage, setUsage] = useState(false)
+  const part = usePart(follower.id, entryOf(live.session?.cursor ?? '') ?? 0)
+  const isPart = part.lines !== undefined
+  const lines = part.lines ?? live.activity
   const all = useMemo(
-    () => (hasUsage ? live.activity : live.activity.filter(({ type }) => type !== 'MetricsUpdate')),
-    [live.activity, hasUsage],
+    () => (hasUsage ? lines : lines.filter(({ type }) => type !== 'MetricsUpdate')),
+    [lines, hasUsage],
   )
   const lanes = useLanes(all)
   const replay = useReplay(all)
   const items = replay.shown
-  const draft = replay.isReplay ? undefined : live.draft
+  const draft = replay.isReplay || isPart ? undefined : live.draft
   const view = useRef<HTMLDivElement>(null)
   const isAtEnd = useRef(true)
   const [isFollowing, setFollowing] = useState(true)
@@ -52,11 +73,19 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
     overscan: 12,
   })
   const first = useRef(items[0]?.id)
+  const wasPart = useRef(isPart)
+  // The line to scroll to when it is in the list, and the last one that was reached.
+  const [target, setTarget] = useState<{ id: string }>()
+  const reached = useRef(target)
   const total = virtual.getTotalSize()
   useLayoutEffect(() => {
     const element = view.current
     if (element === null) return
-    if (first.current !== undefined && first.current !== items[0]?.id) {
+    const at = target === undefined || target === reached.current ? -1 : items.findIndex(({ id }) => id === target.id)
+    if (at !== -1) {
+      reached.current = target
+      virtual.scrollToIndex(at, { align: 'center' })
+    } else if (wasPart.current === isPart && first.current !== undefined && first.current !== items[0]?.id) {
       // Earlier entries were added: keep what the reader sees.
       const added = items.findIndex(({ id }) => id === first.current)
       if (added > 0) virtual.scrollToIndex(added, { align: 'start' })
@@ -64,7 +93,8 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
       element.scrollTop = element.scrollHeight
     }
     first.current = items[0]?.id
-  }, [items, total, virtual, draft])
+    wasPart.current = isPart
+  }, [items, total, virtual, draft, isPart, target])
   useEffect(() => {
     const element = view.current
     if (element === null) return
@@ -78,10 +108,14 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
     }
   }, [])
   const [wanted, setWanted] = useState('')
+  const [searched, setSearched] = useState<string>()
   const matches = useMemo(() => {
-    const text = wanted.trim().toLowerCase()
-    if (text === '') return []
-    return all.flatMap(({ summary, detail }, at) => (`${summary} ${detail ?? ''}`.toLowerCase().includes(text) ? [at] : []))
+    const words = wordsOf(wanted)
+    if (words.length === 0) return []
+    return all.flatMap(({ summary, detail }, at) => {
+      const text = `${summary} ${detail ?? ''}`.toLowerCase()
+      return words.every((word) => text.includes(word)) ? [at] : []
+    })
   }, [all, wanted])
   const now = all[replay.position]
   /** Chooses an entry and shows it, also during a replay. */
@@ -90,12 +124,28 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
     replay.moveTo(index)
     if (!replay.isReplay) virtual.scrollToIndex(index, { align: 'center' })
   }
+  /** Shows a match of the whole session. The part around it is loaded if it is before the loaded entries. */
+  const show = async (found: TextMatch) => {
+    const [begin] = live.activity
+    const isLoaded = !live.hasEarlier || (begin !== undefined && entryOfLine(begin) <= found.journalSequence)
+    if (isLoaded) part.close()
+    const near = isLoaded ? live.activity : await part.open(found.journalSequence)
+    const line = lineOf(near.filter(({ type }) => type !== 'MetricsUpdate'), found)
+    if (line === undefined) return
+    isAtEnd.current = false
+    replay.choose(line.id)
+    setTarget({ id: line.id })
+  }
+  const searchAll = () => {
+    setSearched(wanted.trim())
+  }
   const play = () => {
     isAtEnd.current = true
     replay.play()
   }
   useActions([
     replay.isPlaying ? { label: 'Pause the replay', run: replay.pause } : { label: 'Replay the timeline', run: play },
+    ...(wanted.trim() === '' ? [] : [{ label: 'Search the whole session', run: searchAll }]),
   ])
   return (
     <div className={s.stack}>
@@ -144,6 +194,7 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
               className={s.input}
               type="search"
               placeholder="Find in the timeline"
+              maxLength={200}
               value={wanted}
               onChange={({ target }) => {
                 setWanted(target.value)
@@ -153,6 +204,9 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
           <Button type="submit" disabled={matches.length === 0}>
             Next
           </Button>
+          <Button disabled={wanted.trim() === ''} onClick={searchAll}>
+            Search the whole session
+          </Button>
           <span className={`${s.muted ?? ''} ${s.small ?? ''}`} role="status">
             {wanted.trim() !== ''
               ? `${String(matches.length)} of ${String(all.length)} loaded entries`
@@ -160,7 +214,9 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
                 ? 'Loading …'
                 : replay.isReplay
                   ? 'Replay'
-                  : `${String(items.length)} entries, live`}
+                  : isPart
+                    ? `${String(items.length)} entries, a part of the session`
+                    : `${String(items.length)} entries, live`}
           </span>
         </form>
         <span className={s.row}>
@@ -174,11 +230,15 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
             />
             Usage
           </label>
-          {live.hasEarlier && <ActionButton action={() => follower.loadEarlier()}>Load earlier</ActionButton>}
+          {(isPart ? part.hasEarlier : live.hasEarlier) && (
+            <ActionButton action={() => (isPart ? part.loadEarlier() : follower.loadEarlier())}>Load earlier</ActionButton>
+          )}
+          {part.hasLater && <ActionButton action={part.loadLater}>Load later</ActionButton>}
           <Button
-            disabled={isFollowing && !replay.isReplay}
+            disabled={isFollowing && !replay.isReplay && !isPart}
             onClick={() => {
               isAtEnd.current = true
+              part.close()
               replay.end()
               if (view.current !== null) view.current.scrollTop = view.current.scrollHeight
             }}
@@ -187,6 +247,18 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
           </Button>
         </span>
       </div>
+      {searched !== undefined && (
+        <SessionSearch
+          id={follower.id}
+          words={searched}
+          onChoose={(found) => {
+            show(found).catch(showProblem)
+          }}
+          onClose={() => {
+            setSearched(undefined)
+          }}
+        />
+      )}
       <div
         className={c.timeline}
         ref={view}
