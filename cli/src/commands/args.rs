@@ -209,8 +209,6 @@ mod tests {
             "run objective --require-deliverables --validation-timeout 10m --idle-timeout 5m --paused-timeout never",
             "notifications --unread --limit 5",
             "notifications --read",
-            "search tea kettle",
-            "search --session @last --limit 5 --cursor j7 tea kettle",
             "replay @last --from 7 --run 2 --limit 10",
             "export @last --out session.json",
             "steer @last look left",
@@ -280,8 +278,10 @@ mod tests {
     }
 
     #[test]
-    fn images_and_conversations_are_accepted() {
+    fn images_conversations_and_searches_are_accepted() {
         for line in [
+            "search tea kettle",
+            "search --session @last --limit 5 --cursor j7 tea kettle",
             "conversation list @last",
             "conversation new --last --no-wait",
             "conversation switch @last 0197b1c0",
