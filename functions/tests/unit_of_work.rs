@@ -240,6 +240,16 @@ async fn creation_waits_for_the_duplicate_that_shows_only_its_name() {
 }
 
 #[tokio::test]
+async fn response_is_stored_under_the_sha_256_of_its_key() {
+    let fixture = RaceFixture::new().await;
+    assert_eq!(fixture.send(creation(Some("once"))).await.status, 201);
+    let store = &fixture.app.store;
+    let hash = sha256_hex(b"once");
+    assert!(store.stored_response(&owner(), &hash).await.unwrap().is_some());
+    assert!(store.stored_response(&owner(), "once").await.unwrap().is_none(), "the key itself");
+}
+
+#[tokio::test]
 async fn name_of_another_aggregate_is_refused() {
     let fixture = RaceFixture::new().await;
     assert_eq!(fixture.send(creation(None)).await.status, 201);

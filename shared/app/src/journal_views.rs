@@ -348,6 +348,9 @@ mod tests {
         let result = entry(json!({ "type": "tool_result", "toolCallId": "c", "content": [1] }), Vec::new());
         assert!(message(&result).is_none() && tool_call(&result).is_none());
         assert_eq!(tool_result(&result).unwrap().2.content, "[1]");
+        let silent = entry(json!({ "type": "tool_result", "toolCallId": "c", "content": "" }), Vec::new());
+        let (call_id, _, view) = tool_result(&silent).unwrap();
+        assert_eq!((call_id.as_str(), view.content.as_str(), view.is_error), ("c", "", false));
         let log = entry(json!({ "type": "log_chunk", "stream": "agent", "content": "x" }), Vec::new());
         assert_eq!(log_chunk(&log).unwrap().sequence_number, 7);
         let empty = entry(json!({ "type": "log_chunk", "stream": "agent", "content": "" }), Vec::new());

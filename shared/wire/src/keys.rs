@@ -211,6 +211,24 @@ mod tests {
         assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     }
 
+    /// Example of the standard (FIPS 180-2).
+    #[test]
+    fn keys_are_hashed_with_sha_256() {
+        let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256_hex(b"abc"), digest);
+    }
+
+    #[test]
+    fn each_retry_of_a_session_has_its_own_stable_api_key() {
+        let root = RootSecret::new("1", vec![7; 32]).unwrap();
+        let session: AgentSessionId = "01890a5d-ac96-774b-bcce-b302099a8058".parse().unwrap();
+        let [first, retried] = [0, 1].map(|retry_count| root.api_key(session, retry_count));
+        let tag = first.strip_prefix(format!("ph_{session}.0.").as_str()).unwrap();
+        assert!(tag.len() == 64 && tag.chars().all(|c| c.is_ascii_hexdigit()), "{first}");
+        assert_eq!(root.api_key(session, 0), first);
+        assert!(!retried.ends_with(tag), "{retried}");
+    }
+
     #[test]
     fn each_webhook_has_its_own_stable_secret() {
         let root = RootSecret::new("1", vec![7; 32]).unwrap();

@@ -90,6 +90,7 @@ async fn pending_messages_are_edited_moved_and_cancelled() {
     assert_eq!(contents(&queue), ["d", "c", "A"]);
     session.delete(&path(1)).await.refused(404, "not-found");
     session.patch(&path(1), json!({ "content": "B" })).await.refused(404, "not-found");
+    session.patch(&format!("{}/promote", path(1)), json!({})).await.refused(404, "not-found");
 
     session.say("go", "Immediate").await;
     session.until("all turns", |v| v["status"] == "Idle" && v["metrics"]["turnCount"] == 4).await;

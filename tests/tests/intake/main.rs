@@ -15,10 +15,20 @@ use pilothouse_domain::session::AgentSessionStatus;
 use pilothouse_domain::{SessionEvent, Timestamp, Usd};
 use pilothouse_functions::events::clock;
 use pilothouse_wire::RawEvent;
+use pilothouse_wire::keys::sha256_hex;
 use serde_json::json;
 
 fn event(body: serde_json::Value) -> RawEvent {
     serde_json::from_value(body).unwrap()
+}
+
+/// The key itself is never stored (decision 8).
+#[tokio::test]
+async fn started_session_has_the_sha_256_of_its_api_key() {
+    let fixture = IntakeFixture::open().await;
+    let (id, _) = fixture.running_session().await;
+    let hash = sha256_hex(fixture.app.secret.api_key(id, 0).as_bytes());
+    assert_eq!(fixture.session(id).await.api_key_hash(), Some(hash.as_str()));
 }
 
 #[tokio::test]

@@ -263,6 +263,23 @@ pub(crate) fn settings() -> SessionSettings {
     SessionSettings::new(AdapterName::script())
 }
 
+/// Auto-continue until the tests pass, at most `max` times.
+fn auto_continue(max: u32) -> AutoContinueConfig {
+    let criterion = ValidationCriterion {
+        kind: ValidationType::TestsPassing,
+        threshold: None,
+        custom_command: Some("make test".to_owned()),
+        coverage_pattern: None,
+    };
+    AutoContinueConfig {
+        validation_criteria: vec![criterion],
+        max_continuations: max,
+        current_continuation_count: 0,
+        validation_timeout_seconds: 600,
+        is_enabled: true,
+    }
+}
+
 /// A new session with a cap of one dollar, and an owner with one slot.
 impl Scenario {
     pub(crate) fn new() -> Self {
@@ -278,21 +295,18 @@ impl Scenario {
         Self::looping_launching(max).told(AgentFact::SidecarReady(can_all())).told(starts("t1"))
     }
 
+    /// A session in turn `t1` whose auto-continue is switched off.
+    pub(crate) fn looping_disabled() -> Self {
+        let auto = AutoContinueConfig { is_enabled: false, ..auto_continue(5) };
+        Self::launching_with(auto).told(AgentFact::SidecarReady(can_all())).told(starts("t1"))
+    }
+
     /// A session with auto-continue, at most `max` times, whose sidecar is being launched.
     pub(crate) fn looping_launching(max: u32) -> Self {
-        let criterion = ValidationCriterion {
-            kind: ValidationType::TestsPassing,
-            threshold: None,
-            custom_command: Some("make test".to_owned()),
-            coverage_pattern: None,
-        };
-        let auto = AutoContinueConfig {
-            validation_criteria: vec![criterion],
-            max_continuations: max,
-            current_continuation_count: 0,
-            validation_timeout_seconds: 600,
-            is_enabled: true,
-        };
+        Self::launching_with(auto_continue(max))
+    }
+
+    fn launching_with(auto: AutoContinueConfig) -> Self {
         auto.check().unwrap();
         let mut scenario = Self::created(settings(), Some(auto));
         scenario.allocate();

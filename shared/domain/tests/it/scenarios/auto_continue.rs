@@ -65,6 +65,20 @@ fn five_continuations_are_the_default() {
 }
 
 #[test]
+fn turn_ends_without_validation_when_auto_continue_is_off() {
+    Scenario::looping_disabled()
+        .told(completes_with("t1", 3))
+        .then_no_event("ValidationRequested")
+        .then_event("OutputReady")
+        .then_status(S::Idle)
+        .then(validating, &false)
+        .then(pending_review, &true)
+        .then(turns, &1)
+        .then(count, &0)
+        .then_queue(&[], &[]);
+}
+
+#[test]
 fn a_turn_ends_when_its_criteria_are_met() {
     Scenario::looping(5)
         .told(completes_with("t1", 3))

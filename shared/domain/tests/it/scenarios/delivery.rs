@@ -222,6 +222,7 @@ fn pending_messages_can_be_changed() {
         .when(|s| s.commit(|c, _| c.cancel_message(message(1))))
         .then(closed, &vec![(message(1), MessageStatus::Cancelled)])
         .then_queue(&[2, 3], &[])
+        .refuses("not-found", |s| s.commit(|c, _| c.queue.promote(message(1))))
         .when(|s| s.commit(|c, _| c.queue.promote(message(3))))
         .then_events(&["MessagePromotedToImmediate", "MessageDispatched"])
         .then_queue(&[3, 2], &[3]);

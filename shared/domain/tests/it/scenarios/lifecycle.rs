@@ -27,6 +27,8 @@ fn session_is_created_launched_started_and_closed() {
         .told(AgentFact::SidecarReady(can_all()))
         .then_events(&["Started", "RunReady"])
         .then_status(S::Running)
+        .then(|s| s.conv.session.started_at(), &Some(now))
+        .then(|s| s.conv.session.api_key_hash() == Some(s.key.as_str()), &true)
         .told(starts("t1"))
         .then_events(&["TurnStarted"])
         .told(completes("t1"))
