@@ -176,6 +176,10 @@ async fn people_upload_read_compare_and_review() {
     assert_eq!(text("/versions/1/content").await, "# Tea\n");
     let diff = api.get(&format!("{path}/diff")).await.expect(200).body;
     assert!(diff["unified"].as_str().unwrap().contains("-# Tea\n+# Coffee\n"), "{diff}");
+    assert_eq!((&diff["from"], &diff["to"]), (&json!(1), &json!(2)));
+    let back = api.get(&format!("{path}/diff?from=2&to=1")).await.expect(200).body;
+    assert!(back["unified"].as_str().unwrap().contains("-# Coffee\n+# Tea\n"), "{back}");
+    api.get(&format!("{path}/diff?to=3")).await.refused(404, "not-found");
     api.get(&format!("{path}/versions/3/content")).await.refused(404, "not-found");
 
     let content = "x".repeat(5_000_000).into_bytes();

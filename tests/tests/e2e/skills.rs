@@ -105,6 +105,11 @@ async fn a_skill_is_created_changed_listed_and_deactivated() {
     let changed = changed.expect(200);
     assert_eq!((&changed.body["name"], &changed.body["version"]), (&json!("tests"), &json!(1)));
     assert_eq!(changed.body["description"], "For tests");
+    let described = put(&api, &path(&first, ""), json!({ "description": "How we test" })).await.expect(200);
+    assert_eq!(
+        (&described.body["name"], &described.body["description"], &described.body["version"]),
+        (&json!("tests"), &json!("How we test"), &json!(1))
+    );
     put(&api, &path(&first, ""), json!({ "name": "Alpha" })).await.refused(409, "name-taken");
     // The old name is free again, and an old version is refused.
     skill(&api, "testing", "").await;

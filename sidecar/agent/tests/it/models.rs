@@ -289,6 +289,29 @@ async fn results_of_a_reply_are_sent_as_one_message_where_required() {
 }
 
 #[tokio::test]
+async fn results_follow_their_calls_where_each_is_a_message() {
+    let step = Step::tool("read", json!({ "path": "a" })).and_tool("read", json!({ "path": "b" }));
+    let line = Line::new(Api::OpenaiChat, [step, Step::text("done")]).await;
+    let (_, reply) = line.ask(request("small", vec![user("go")])).await.unwrap();
+    let ids: Vec<String> = reply.tool_calls().map(|call| call.id.clone()).collect();
+    let mut messages = vec![user("go"), AgentMessage::Assistant(reply)];
+    messages.extend(ids.iter().map(|id| result(id, vec![UserContent::Text { text: id.clone() }], false)));
+    messages.push(user("look"));
+    line.ask(request("small", messages)).await.unwrap();
+    let body = line.body();
+    let sent = body["messages"].as_array().unwrap();
+    let roles: Vec<&Value> =
+        sent.iter().map(|message| &message["role"]).filter(|role| **role != "system").collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "tool", "user"], "{body:#}");
+    let answered: Vec<&Value> = sent
+        .iter()
+        .filter(|message| message["role"] == "tool")
+        .map(|message| &message["tool_call_id"])
+        .collect();
+    assert_eq!(answered, ids.iter().collect::<Vec<_>>(), "{body:#}");
+}
+
+#[tokio::test]
 async fn signed_thoughts_are_returned_only_to_their_model() {
     let steps = || {
         let thought = Step { signature: Some("c2lnbmF0dXJl".into()), ..Step::tool("read", json!({})) };

@@ -168,6 +168,7 @@ async fn failed_call_is_retried_and_a_permanent_failure_is_final() {
     let end = agent.gateway.sees("session_end").await;
     let end = &agent.gateway.delivered()[end].body;
     assert_eq!((&end["isError"], &end["reason"]), (&json!(true), &json!("model_error")), "{end}");
+    assert!(end["message"].as_str().is_some_and(|why| !why.is_empty()) && end["stack"].is_null(), "{end}");
 }
 
 #[tokio::test]
