@@ -6,7 +6,7 @@ use pilothouse_wire::command::IssuedCommand;
 use pilothouse_wire::event::MessagePhase;
 use pilothouse_wire::{Command, RawEvent};
 
-use super::outgoing::{insert_all, resend};
+use super::envelopes::{insert_all, resend};
 use super::{Outgoing, Spool, SpoolError};
 
 /// The classification of an incoming command.

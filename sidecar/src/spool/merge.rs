@@ -9,7 +9,7 @@ use pilothouse_sqlite::rusqlite::{Connection, OptionalExtension as _, params};
 use pilothouse_wire::{Envelope, RawEvent, Signed};
 use serde_json::json;
 
-use super::outgoing::{Delivery, insert_all, last_sequence};
+use super::envelopes::{Delivery, insert_all, last_sequence};
 use super::{Outgoing, OutgoingContent, Sealer, SpoolError};
 use crate::oversize::{self, LOG_PIECE_BYTES};
 
@@ -268,7 +268,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let spool = filled(dir.path()).await;
         append(&spool, &[log("a", "1")]).await;
-        spool.db.write(|db| super::super::outgoing::resend(db, 1, 10_000)).await.unwrap();
+        spool.db.write(|db| super::super::envelopes::resend(db, 1, 10_000)).await.unwrap();
         append(&spool, &[log("a", "2")]).await;
         assert_eq!(after_filling(&spool).await.len(), 2);
     }

@@ -4,6 +4,7 @@
 //! step is written in one transaction.
 
 mod commands;
+mod envelopes;
 mod merge;
 mod outgoing;
 mod seal;
@@ -26,7 +27,8 @@ use tokio::sync::{Notify, watch};
 use tracing::warn;
 
 pub use commands::Taken;
-pub use outgoing::{Batch, BatchEntry, Delivery};
+pub use envelopes::Delivery;
+pub use outgoing::{Batch, BatchEntry};
 pub use seal::Sealer;
 use traces::Answers;
 

@@ -50,7 +50,11 @@ pub(crate) fn select(state: &mut State, keep_recent_tokens: u64) -> Option<Selec
     let Cut { at, first_kept } = cut::cut(&path, keep);
     let (previous, mut files) = last_summary(&path);
     let old = old_messages(&state.tree.context().messages, &path, at, previous.is_some());
-    files.add(path.get(cut::begin(&path)..at).unwrap_or_default());
+    let summarised = path.get(cut::begin(&path)..at).unwrap_or_default();
+    files.add(summarised.iter().filter_map(|entry| match &entry.kind {
+        EntryKind::Message { message } => Some(&**message),
+        _ => None,
+    }));
     let (model, leaf) = (state.model.clone(), state.tree.leaf());
     (!old.is_empty() || previous.is_some()).then_some(Selection {
         conversation: state.tree.id().to_owned(),

@@ -6,7 +6,6 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::entry::{Entry, EntryKind};
 use crate::message::{AgentMessage, ToolCall};
 
 /// Most files in each list. The files that were used last stay.
@@ -27,12 +26,11 @@ impl FileList {
         self.read.is_empty() && self.written.is_empty()
     }
 
-    /// Adds the files of the successful calls of the file tools among these entries.
-    pub(crate) fn add(&mut self, entries: &[&Entry]) {
+    /// Adds the files of the successful calls of the file tools among these messages.
+    pub(crate) fn add<'a>(&mut self, messages: impl IntoIterator<Item = &'a AgentMessage>) {
         let mut calls: HashMap<&str, &ToolCall> = HashMap::new();
-        for entry in entries {
-            let EntryKind::Message { message } = &entry.kind else { continue };
-            match &**message {
+        for message in messages {
+            match message {
                 AgentMessage::Assistant(reply) => {
                     calls.extend(reply.tool_calls().map(|call| (call.id.as_str(), call)));
                 }
