@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use pilothouse_agent::event::SessionEvent;
+use pilothouse_agent::extension::CommandOutcome;
+use pilothouse_agent::message::BashExecution;
 use pilothouse_agent::model::genai::Connections;
 use pilothouse_agent::session::{AgentSession, CompactionResult, Prompted, SessionError};
 use pilothouse_domain::TurnId;
@@ -18,7 +20,6 @@ use tokio_util::task::AbortOnDropHandle;
 use super::governor::{ApprovalRequest, DriverGovernor, ToolRequest};
 use super::logs::Logs;
 use super::options::Options;
-use super::owner_commands::OwnerCommandResult;
 use super::prompt;
 use super::saved_state::SavedState;
 use super::setup::Setup;
@@ -92,6 +93,12 @@ pub(super) struct Opening {
 pub(super) struct InjectingMessage {
     pub tag: String,
     pub reply: MessageReply,
+}
+
+/// The result of a command that the owner gave during a turn.
+pub(super) enum OwnerCommandResult {
+    Shell(Result<BashExecution, SessionError>),
+    Extension(Option<CommandOutcome>),
 }
 
 impl Driver {

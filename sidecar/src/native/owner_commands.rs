@@ -2,23 +2,16 @@
 
 use pilothouse_agent::bash::UserCommand;
 use pilothouse_agent::extension::CommandOutcome;
-use pilothouse_agent::message::BashExecution;
-use pilothouse_agent::session::{PromptOptions, SessionError};
+use pilothouse_agent::session::PromptOptions;
 use pilothouse_domain::value::{MessagePriority, MessageSource};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::AssistantContent;
 use serde_json::Value;
 
-use super::driver::{Driver, InjectingMessage};
+use super::driver::{Driver, InjectingMessage, OwnerCommandResult};
 use crate::adapter::{Message, MessageReply, Refusal};
 use crate::kit::notices::detailed_notice;
 use crate::kit::turns::DriverExit;
-
-/// The result of a command.
-pub(super) enum OwnerCommandResult {
-    Shell(Result<BashExecution, SessionError>),
-    Extension(Option<CommandOutcome>),
-}
 
 impl Driver {
     /// Whether the message is a command for the running turn.
