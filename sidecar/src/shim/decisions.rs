@@ -1,7 +1,5 @@
 //! Decisions of the agent: tool calls that need a permission, and options of which the owner chooses one.
 
-use std::collections::{BTreeMap, VecDeque};
-
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::value::{OptionAssessment, OptionProposal, ProposedOption, Question, chosen};
 use pilothouse_shim::error::{CallError, Recovery};
@@ -9,111 +7,22 @@ use pilothouse_shim::event::{Decision, OptionDecision, ToolApproval};
 use pilothouse_shim::message::Resolution;
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::PermissionRequest;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::driver::Driver;
+use super::open_decisions::{Open, PendingResolution};
 use super::translator::call_id;
-use super::turns::{MAX_ATTEMPTS, backoff, waits_for_provider};
+use super::turn::{MAX_ATTEMPTS, waits_for_provider};
 use crate::adapter::{OwnerAnswers, Refusal, Reply};
-use crate::kit::authorizer::{Authorization, Authorizer, ProposedCall};
+use crate::kit::authorizer::Authorization;
 use crate::kit::notices::notice;
-use crate::kit::owner_requests::{Awaits, OwnerRequests};
+use crate::kit::owner_requests::Awaits;
 use crate::kit::permission::{self, ALLOW, DENY, GovernedCall, OwnerDecision};
 use crate::kit::tool_names::is_exempt;
 use crate::kit::turns::DriverExit;
-use crate::retry::Backoff;
 
 /// The answer that also allows later calls of the tool.
 const ALWAYS: &str = "Always allow";
-
-/// A request that waits for the owner. The text is the shim's id of the decision.
-#[derive(Debug)]
-enum Open {
-    Governed(String, Box<GovernedCall>),
-    Permission(String),
-    Options(String, Option<OptionProposal>),
-}
-
-/// A resolution that is sent at `due`. After the first attempt, the shim said to repeat it.
-#[derive(Debug)]
-struct PendingResolution {
-    id: ToolCallId,
-    /// The shim's id of the decision.
-    decision_id: String,
-    resolution: Resolution,
-    due: Instant,
-    /// Attempts that failed.
-    failures: u32,
-    backoff: Backoff,
-}
-
-impl PendingResolution {
-    fn new(id: ToolCallId, decision_id: String, resolution: Resolution) -> Self {
-        Self { id, decision_id, resolution, due: Instant::now(), failures: 0, backoff: backoff() }
-    }
-}
-
-/// The decisions of the running turn.
-#[derive(Debug, Default)]
-pub(super) struct Decisions {
-    open: OwnerRequests<Open>,
-    verdicts: JoinSet<(ToolCallId, Authorization)>,
-    /// Calls that wait for a verdict of the control plane.
-    awaited: BTreeMap<ToolCallId, ToolApproval>,
-    /// Resolutions that arrived during a pause, or are repeated.
-    pending: VecDeque<PendingResolution>,
-}
-
-impl Decisions {
-    /// The next verdict. Pending if none is awaited. Cancel-safe.
-    pub(super) async fn next_verdict(&mut self) -> (ToolCallId, ToolApproval, Authorization) {
-        loop {
-            match self.verdicts.join_next().await {
-                Some(Ok((id, authorization))) => {
-                    if let Some(approval) = self.awaited.remove(&id) {
-                        return (id, approval, authorization);
-                    }
-                }
-                Some(Err(_)) => {}
-                None => std::future::pending().await,
-            }
-        }
-    }
-
-    fn waits(&self, id: &ToolCallId) -> bool {
-        let is_pending = self.pending.iter().any(|pending| pending.id == *id);
-        is_pending || self.open.waits(id.as_str()) || self.awaited.contains_key(id)
-    }
-
-    /// When to send the next pending resolution.
-    pub(super) fn resolution_due(&self) -> Option<Instant> {
-        self.pending.iter().map(|pending| pending.due).min()
-    }
-
-    fn take_due(&mut self) -> Option<PendingResolution> {
-        let now = Instant::now();
-        let at = self.pending.iter().position(|pending| pending.due <= now)?;
-        self.pending.remove(at)
-    }
-
-    /// The turn is over, or must end.
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
-    }
-
-    fn ask(&mut self, authorizer: Authorizer, id: ToolCallId, approval: ToolApproval) {
-        let call = ProposedCall {
-            id: id.clone(),
-            tool: approval.tool_name.clone(),
-            kind: None,
-            arguments: approval.tool_args.clone(),
-        };
-        let risk = approval.risk;
-        self.awaited.insert(id.clone(), approval);
-        self.verdicts.spawn(async move { (id, authorizer.authorize_with(&call, risk).await) });
-    }
-}
 
 impl Driver {
     pub(super) async fn decision(&mut self, decision: Decision) -> Result<(), DriverExit> {

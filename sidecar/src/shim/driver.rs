@@ -1,6 +1,7 @@
 //! The driver: processes commands and the shim's events one at a time, and publishes the resulting events.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use pilothouse_domain::value::{Adjustment, Capabilities};
 use pilothouse_domain::{RunId, ToolCallId, Usd};
@@ -14,14 +15,13 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::decisions::Decisions;
-use super::events::Gap;
 use super::meter::Meter;
+use super::open_decisions::Decisions;
 use super::options::Launch;
 use super::saved_state::{Conversation, StateFolder};
 use super::start::{Running, Starter};
 use super::translator::Translator;
-use super::turns::Turn;
+use super::turn::Turn;
 use crate::adapter::{AgentCommand, EventSink, Refusal, Reply};
 use crate::kit::allowance::{Allowance, exceeded};
 use crate::kit::authorizer::{Authorization, Authorizer};
@@ -47,6 +47,12 @@ impl Stops {
     pub(super) const fn any(&self) -> bool {
         self.owner || self.spent || self.unmetered
     }
+}
+
+/// Missing events whose replay was requested.
+pub(super) struct Gap {
+    pub(super) missing: RangeInclusive<u64>,
+    pub(super) until: Instant,
 }
 
 pub(super) struct Driver {

@@ -1,6 +1,5 @@
 //! Events of the shim: their order, and the handling of each.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use pilothouse_domain::project_agent::{Delegation as Delegated, DelegationPolicy};
@@ -17,7 +16,7 @@ use pilothouse_wire::RawEvent;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
-use super::driver::Driver;
+use super::driver::{Driver, Gap};
 use super::translator;
 use crate::kit::delegation;
 use crate::kit::notices::{detailed_notice, notice};
@@ -32,12 +31,6 @@ const MAX_RAW: usize = 4000;
 /// `raw_provider` events that are additions to S2.
 const CHECKPOINT: &str = "checkpoint";
 const USAGE: &str = "usage";
-
-/// Missing events whose replay was requested.
-pub(super) struct Gap {
-    missing: RangeInclusive<u64>,
-    pub(super) until: Instant,
-}
 
 impl Driver {
     pub(super) async fn stream_event(&mut self, event: StreamEvent) -> Result<(), DriverExit> {

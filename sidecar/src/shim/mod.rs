@@ -7,9 +7,9 @@
 //! | [`brief`] | the brief that the agent receives |
 //! | [`start`] | starts the program, and waits until it is ready |
 //! | [`begin`], [`driver`] | the driver: commands in, events out |
-//! | [`turns`], [`stopping`] | turns, pause and interrupt |
+//! | [`turn`], [`turns`], [`stopping`] | turns, pause and interrupt |
 //! | [`events`], [`translator`] | the order of events, and their translation to raw events |
-//! | [`decisions`] | tool approvals and options |
+//! | [`open_decisions`], [`decisions`] | tool approvals and options |
 //! | [`saved_state`] | states of the agent, from which a later run continues |
 //! | [`meter`] | the cost of the agent, from its reports |
 //!
@@ -21,11 +21,13 @@ mod decisions;
 mod driver;
 mod events;
 mod meter;
+mod open_decisions;
 mod options;
 mod saved_state;
 mod start;
 mod stopping;
 mod translator;
+mod turn;
 mod turns;
 
 use async_trait::async_trait;

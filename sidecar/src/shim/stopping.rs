@@ -7,7 +7,7 @@ use pilothouse_shim::message::AgentState;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::driver::Driver;
-use super::turns::Turn;
+use super::turn::Turn;
 use crate::adapter::{Refusal, Reply};
 use crate::kit::messages::refuse_interrupted;
 use crate::kit::notices::notice;

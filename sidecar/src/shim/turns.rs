@@ -1,8 +1,6 @@
 //! Turns: from a text for the agent to its completion. The first one spawns the agent, and later ones resume it with the
 //! text as its input.
 
-use std::time::Duration;
-
 use pilothouse_domain::TurnId;
 use pilothouse_domain::value::{MessageImage, MessagePriority, SessionOutcome};
 use pilothouse_shim::error::{CallError, Recovery};
@@ -14,6 +12,7 @@ use tokio::time::Instant;
 
 use super::brief::brief;
 use super::driver::Driver;
+use super::turn::{MAX_ATTEMPTS, Turn, Waiting, backoff, waits_for_provider};
 use crate::adapter::{Message, MessageReply, Refusal};
 use crate::kit::conversation_summary::ConversationSummary;
 use crate::kit::images::{left_out, text_without_images};
@@ -21,54 +20,10 @@ use crate::kit::messages::{HeldMessage, refuse_late};
 use crate::kit::notices::notice;
 use crate::kit::start::{Restart, later_start};
 use crate::kit::turns::{DriverExit, turn_id};
-use crate::retry::Backoff;
-
-/// Attempts to start a turn, and to send a resolution.
-pub(super) const MAX_ATTEMPTS: u32 = 8;
-
-pub(super) struct Turn {
-    pub(super) id: TurnId,
-    /// Present until the agent has taken it.
-    pub(super) waiting: Option<Waiting>,
-}
-
-/// A turn that the agent has not begun.
-pub(super) struct Waiting {
-    pub(super) text: String,
-    pub(super) reply: Option<MessageReply>,
-    at: Instant,
-    attempts: u32,
-    backoff: Backoff,
-    has_restarted: bool,
-}
-
-impl Turn {
-    pub(super) fn starts_at(&self) -> Option<Instant> {
-        self.waiting.as_ref().map(|waiting| waiting.at)
-    }
-
-    pub(super) const fn has_begun(&self) -> bool {
-        self.waiting.is_none()
-    }
-}
-
-/// The pauses between attempts if the shim names no time.
-pub(super) const fn backoff() -> Backoff {
-    Backoff::new(Duration::from_secs(1), Duration::from_secs(30))
-}
 
 /// A text after the texts before it.
 fn joined(before: &[String], text: &str) -> String {
     before.iter().map(String::as_str).chain([text]).collect::<Vec<_>>().join("\n\n")
-}
-
-/// The notice about a request that is repeated. `after` is the time that the shim named.
-pub(super) fn waits_for_provider(after: Option<Duration>, error: &CallError) -> RawEvent {
-    let (name, what) = match after {
-        Some(_) => ("rate_limited", "Agent paused: rate limited"),
-        None => ("provider_unavailable", "The agent waits for its provider"),
-    };
-    notice(name, format!("{what} ({error})"))
 }
 
 impl Driver {
