@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::control_channel::{self, ControlRequest};
 use super::driver::Driver;
+use super::initialization::Reloading;
 use super::messages::Content;
 use super::options::AdapterOptions;
 use super::permissions::Settled;
 use super::prompt;
-use super::start::Reloading;
 use super::tool_hooks::Mode;
 use crate::adapter::{AdapterError, AgentCommand, OwnerAnswers, PlanDecision, Refusal, Reply};
 use crate::kit::deferral::compact_command;

@@ -3,24 +3,26 @@
 //! | module | purpose |
 //! |---|---|
 //! | [`binary`], [`arguments`], [`environment`], [`servers`], [`prompt`], [`options`] | how the process is configured |
-//! | [`start`] | its start and initialization, while commands take effect |
+//! | [`start`], [`initialization`] | its start and initialization, while commands take effect |
 //! | [`process`] | the running process: lines in, lines out |
 //! | [`control_channel`] | control requests and responses |
 //! | [`tool_hooks`] | the hooks with which Claude Code asks before it proceeds: pause and interrupt |
 //! | [`permissions`], [`request`] | requests to the owner |
-//! | [`verdicts`] | verdicts of the control plane on tool calls |
+//! | [`verdicts`], [`authorization`] | verdicts of the control plane on tool calls |
 //! | [`spending`], [`unmetered`] | the run's allowance |
 //! | [`messages`], [`message_sender`] | messages to the agent |
 //! | [`conversation`] | state across runs |
 //! | [`driver`], [`commands`], [`output_handler`], [`lifecycle`], [`new_conversation`], [`turn_end`] | the driver, which connects all of it |
 
 mod arguments;
+mod authorization;
 mod binary;
 mod commands;
 mod control_channel;
 mod conversation;
 mod driver;
 mod environment;
+mod initialization;
 mod lifecycle;
 mod message_sender;
 mod messages;

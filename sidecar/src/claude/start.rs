@@ -5,8 +5,6 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pilothouse_domain::value::ThinkingLevel;
-use pilothouse_wire::command::AgentSessionConfig;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -15,41 +13,17 @@ use super::arguments::{self, Start};
 use super::commands::thinking_tokens;
 use super::control_channel::ControlRequest;
 use super::driver::Driver;
+use super::initialization::{Beginning, Initialization, Reloading};
 use super::messages::Content;
 use super::new_conversation::is_lost;
-use super::options::AdapterOptions;
 use super::process::{Output, Process, Received};
 use super::tool_hooks::ToolHooks;
 use super::{environment, prompt, servers};
-use crate::adapter::{AdapterError, Refusal, Reply};
+use crate::adapter::{AdapterError, Refusal};
 use crate::process::{agent_folder, named_folders};
 
 /// How long Claude Code may take to initialize.
 const BEGIN_LIMIT: Duration = Duration::from_mins(1);
-
-/// The initialization of a process: until it has answered the first requests.
-pub(super) struct Initialization {
-    /// When it counts as failed.
-    pub until: Instant,
-    /// The process before it could not find the conversation to resume.
-    is_renewed: bool,
-}
-
-/// A `begin` that is not confirmed yet.
-pub(super) struct Beginning {
-    pub reply: Reply,
-    /// `None` without a prompt, or if an interrupt has withdrawn it.
-    pub prompt: Option<Content>,
-}
-
-/// A reload that is not confirmed yet, with what applies if the process does not start.
-pub(super) struct Reloading {
-    pub reply: Reply,
-    pub config: AgentSessionConfig,
-    pub options: AdapterOptions,
-    pub model: String,
-    pub thinking: Option<ThinkingLevel>,
-}
 
 impl Driver {
     /// Whether there is a process that takes messages.
