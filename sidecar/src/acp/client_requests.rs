@@ -15,9 +15,10 @@ use serde_json::{Value, json};
 
 use super::connection::Inbound;
 use super::driver::Driver;
-use super::governed::{Gated, GatedRequest};
 use super::permissions::{allowing, approval, by_policy, question, refusing};
-use super::requests::{Waiting, refuse, respond, selected};
+use super::requests::Waiting;
+use super::responses::{refuse, respond, selected};
+use super::verdicts::{Gated, GatedRequest};
 use super::work::Turn;
 use crate::adapter::{PlanDecision, Refusal, Reply};
 use crate::kit::form::Form;

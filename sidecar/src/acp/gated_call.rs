@@ -7,7 +7,7 @@ use agent_client_protocol::v1::schema::{CreateTerminalRequest, WriteTextFileRequ
 use pilothouse_domain::ToolCallId;
 use serde_json::{Value, json};
 
-use super::governed::Gated;
+use super::verdicts::Gated;
 use crate::kit::authorizer::ProposedCall;
 use crate::kit::json::{list, text};
 

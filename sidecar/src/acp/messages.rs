@@ -3,14 +3,17 @@
 
 use agent_client_protocol::Error;
 use pilothouse_domain::TurnId;
+use pilothouse_domain::value::MessageImage;
 use serde_json::{Value, json};
 
 use super::agents::Steering;
 use super::driver::Driver;
+use super::prompt::Prompt;
 use super::session;
 use super::waiting::Waiting;
 use super::work::Turn;
 use crate::adapter::{Message, MessageReply, Refusal};
+use crate::kit::images::{left_out, text_without_images};
 use crate::kit::json::text;
 use crate::kit::messages::refuse_late;
 use crate::kit::turns::DriverExit;
@@ -125,5 +128,22 @@ impl Driver {
             }
         }
         Ok(())
+    }
+
+    /// The prompt of a message. The agent must be running, because it announces whether it accepts images.
+    pub(super) async fn prompt_of(
+        &mut self,
+        text: String,
+        images: &[MessageImage],
+    ) -> Result<Prompt, DriverExit> {
+        if images.is_empty() {
+            return Ok(Prompt::of_text(text));
+        }
+        if !self.advertised.takes_images {
+            self.events.emit(left_out(images.len(), "the agent does not accept images")).await?;
+            return Ok(Prompt::of_text(text_without_images(&text, images.len())));
+        }
+        let images = self.images.load(images, &self.events).await?;
+        Ok(Prompt { texts: vec![text], images })
     }
 }

@@ -15,8 +15,8 @@
 //! | [`meter`], [`spending`], [`limit`] | the conversation's cost, and the run's allowance |
 //! | [`capabilities`] | the agent's capabilities |
 //! | [`translator`], [`announcements`] | translate `session/update` to raw events, without I/O and without a clock |
-//! | [`permissions`], [`requests`] | requests of the agent to its owner |
-//! | [`governed`], [`gated_call`] | requests that need a verdict of the control plane |
+//! | [`permissions`], [`requests`], [`responses`] | requests of the agent to its owner |
+//! | [`verdicts`], [`governed`], [`gated_call`] | requests that need a verdict of the control plane |
 //! | [`delegation`] | subagents that the brief does not allow |
 //! | [`files`], [`terminals`] | file and command requests of the agent, limited to the working directory |
 //!
@@ -48,6 +48,7 @@ mod options;
 mod permissions;
 mod prompt;
 mod requests;
+mod responses;
 mod restart;
 mod session;
 mod setting_change;
@@ -59,6 +60,7 @@ mod subagents;
 mod terminals;
 mod translator;
 mod turns;
+mod verdicts;
 mod waiting;
 mod work;
 

@@ -1,11 +1,8 @@
 //! The content of a prompt: texts and images.
 
-use pilothouse_domain::value::MessageImage;
 use serde_json::{Value, json};
 
-use super::driver::Driver;
-use crate::kit::images::{LoadedImage, left_out, text_without_images};
-use crate::kit::turns::DriverExit;
+use crate::kit::images::LoadedImage;
 
 /// How many bytes of text an image counts as. Providers count a large image as about 1,600 tokens.
 const IMAGE_BYTES: usize = 6_400;
@@ -42,25 +39,6 @@ impl Prompt {
     pub(super) fn bytes(&self) -> usize {
         let texts: usize = self.texts.iter().map(String::len).sum();
         texts.saturating_add(self.images.len().saturating_mul(IMAGE_BYTES))
-    }
-}
-
-impl Driver {
-    /// The prompt of a message. The agent must be running, because it announces whether it accepts images.
-    pub(super) async fn prompt_of(
-        &mut self,
-        text: String,
-        images: &[MessageImage],
-    ) -> Result<Prompt, DriverExit> {
-        if images.is_empty() {
-            return Ok(Prompt::of_text(text));
-        }
-        if !self.advertised.takes_images {
-            self.events.emit(left_out(images.len(), "the agent does not accept images")).await?;
-            return Ok(Prompt::of_text(text_without_images(&text, images.len())));
-        }
-        let images = self.images.load(images, &self.events).await?;
-        Ok(Prompt { texts: vec![text], images })
     }
 }
 

@@ -4,17 +4,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use agent_client_protocol::v1::Responder;
-use agent_client_protocol::v1::schema::{
-    PermissionOption, RequestPermissionOutcome, RequestPermissionResponse, SelectedPermissionOutcome,
-};
+use agent_client_protocol::v1::schema::PermissionOption;
 use pilothouse_domain::ToolCallId;
 use pilothouse_domain::value::Answer;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::connection::Inbound;
-use super::governed::{Gated, GatedRequest};
 use super::permissions::{allowing, chosen, refusing};
+use super::responses::{respond, selected};
+use super::verdicts::{Gated, GatedRequest};
 use crate::adapter::OwnerAnswers;
 use crate::kit::authorizer::ProposedCall;
 use crate::kit::form::Form;
@@ -165,27 +164,4 @@ fn answered(options: &[PermissionOption], questions: &Value, answers: &[Answer])
     });
     response["answers"] = Value::Object(by_number.collect());
     response
-}
-
-/// The response that selects an option. Without one, the request is cancelled.
-pub(super) fn selected(option: Option<&PermissionOption>) -> Value {
-    let outcome = option.map_or(RequestPermissionOutcome::Cancelled, |option| {
-        RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(option.option_id.clone()))
-    });
-    // Serialising a response built here cannot fail.
-    serde_json::to_value(RequestPermissionResponse::new(outcome)).unwrap_or_default()
-}
-
-/// If the agent has ended, the connection reports it.
-pub(super) fn respond(responder: Responder, response: Value) {
-    if let Err(error) = responder.respond(response) {
-        tracing::debug!(code = ?error.code, "failed to respond to the agent");
-    }
-}
-
-pub(super) fn refuse(responder: Responder, why: &str) {
-    let error = agent_client_protocol::Error::invalid_params().data(why);
-    if let Err(error) = responder.respond_with_error(error) {
-        tracing::debug!(code = ?error.code, "failed to respond to the agent");
-    }
 }
