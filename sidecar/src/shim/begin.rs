@@ -10,9 +10,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::Shim;
-use super::decisions::Decisions;
 use super::driver::{Driver, Stops};
 use super::meter::Meter;
+use super::open_decisions::Decisions;
 use super::options::Launch;
 use super::saved_state::{Conversation, StateFolder};
 use super::start::Starter;

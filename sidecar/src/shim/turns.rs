@@ -1,7 +1,6 @@
 //! Turns: from a text for the agent to its completion. The first one spawns the agent, and later ones resume it with the
 //! text as its input.
 
-use pilothouse_domain::TurnId;
 use pilothouse_domain::value::{MessageImage, MessagePriority, SessionOutcome};
 use pilothouse_shim::error::{CallError, Recovery};
 use pilothouse_shim::event::{Completion, CompletionOutcome};
