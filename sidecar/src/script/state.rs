@@ -37,22 +37,33 @@ pub(super) struct State {
     pub tree: Option<TurnTree>,
 }
 
+/// Two files that are written in turn, so that a save leaves the last saved state as it is, and creates no file. A new file for each save
+/// would be most of the work of many agents on one file system.
 #[derive(Debug)]
-pub(super) struct StateFile(PathBuf);
+pub(super) struct StateFile {
+    paths: [PathBuf; 2],
+    /// Number of the last save.
+    last: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Saved<S> {
+    #[serde(default)]
+    save: u64,
+    #[serde(flatten)]
+    state: S,
+}
 
 impl StateFile {
     pub(super) fn open(session_home: &Path) -> io::Result<Self> {
         std::fs::create_dir_all(session_home)?;
-        Ok(Self(session_home.join("script-state.json")))
+        let paths = ["script-state.json", "script-state-2.json"].map(|name| session_home.join(name));
+        Ok(Self { paths, last: 0 })
     }
 
     /// Loads the latest conversation if `resume` is set and there is one. Otherwise begins a new one.
-    pub(super) fn load(&self, resume: bool, script: String) -> io::Result<State> {
-        let last: Option<State> = match std::fs::read(&self.0) {
-            Ok(bytes) => Some(serde_json::from_slice(&bytes)?),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            Err(e) => return Err(e),
-        };
+    pub(super) fn load(&mut self, resume: bool, script: String) -> io::Result<State> {
+        let last = self.last_saved()?;
         Ok(match last {
             Some(last) if resume && last.script == script => last,
             // Changed content is played from its beginning within the same conversation.
@@ -63,11 +74,39 @@ impl StateFile {
         })
     }
 
-    /// Replaces the file atomically.
-    pub(super) fn save(&self, state: &State) -> io::Result<()> {
-        let fresh = self.0.with_extension("json.new");
-        std::fs::write(&fresh, serde_json::to_vec(state)?)?;
-        std::fs::rename(fresh, &self.0)
+    /// Writes the older of the two files. One that a killed process has half written is not read, and the other one is.
+    pub(super) fn save(&mut self, state: &State) -> io::Result<()> {
+        let save = self.last + 1;
+        let [even, odd] = &self.paths;
+        let path = if save.is_multiple_of(2) { even } else { odd };
+        std::fs::write(path, serde_json::to_vec(&Saved { save, state })?)?;
+        self.last = save;
+        Ok(())
+    }
+
+    fn last_saved(&mut self) -> io::Result<Option<State>> {
+        let mut found = None;
+        let mut damaged = Vec::new();
+        for path in &self.paths {
+            let bytes = match std::fs::read(path) {
+                Ok(bytes) => bytes,
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(e),
+            };
+            match serde_json::from_slice::<Saved<State>>(&bytes) {
+                Ok(saved) if found.as_ref().is_none_or(|_| saved.save > self.last) => {
+                    self.last = saved.save;
+                    found = Some(saved.state);
+                }
+                Ok(_) => {}
+                Err(error) => damaged.push(error),
+            }
+        }
+        match damaged.pop() {
+            // A single damaged file is a first save that was not completed.
+            Some(error) if !damaged.is_empty() => Err(error.into()),
+            _ => Ok(found),
+        }
     }
 }
 
@@ -78,7 +117,7 @@ mod tests {
     #[test]
     fn resumed_conversation_continues_and_a_fresh_one_has_new_ids() {
         let dir = tempfile::tempdir().unwrap();
-        let file = StateFile::open(dir.path()).unwrap();
+        let mut file = StateFile::open(dir.path()).unwrap();
         let mut state = file.load(true, "a".into()).unwrap();
         assert_eq!((state.conversation, state.position), (1, 0));
         state.position = 7;
@@ -89,5 +128,31 @@ mod tests {
         assert_eq!((other.conversation, other.position, other.meters.len()), (1, 0, 1));
         let fresh = file.load(false, "a".into()).unwrap();
         assert_eq!((fresh.conversation, fresh.position, fresh.meters.len()), (2, 0, 0));
+    }
+
+    #[test]
+    fn last_complete_save_is_loaded_by_the_next_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut file = StateFile::open(dir.path()).unwrap();
+        let mut state = file.load(true, "a".into()).unwrap();
+        for position in 1..=3 {
+            state.position = position;
+            file.save(&state).unwrap();
+            let mut next = StateFile::open(dir.path()).unwrap();
+            assert_eq!(next.load(true, "a".into()).unwrap().position, position);
+        }
+        // The process was killed while it wrote the third save.
+        std::fs::write(dir.path().join("script-state-2.json"), "{\"save\":3,\"conv").unwrap();
+        let mut next = StateFile::open(dir.path()).unwrap();
+        state = next.load(true, "a".into()).unwrap();
+        assert_eq!(state.position, 2);
+        state.position = 4;
+        next.save(&state).unwrap();
+        let mut next = StateFile::open(dir.path()).unwrap();
+        assert_eq!(next.load(true, "a".into()).unwrap().position, 4, "it replaced the damaged file");
+        for path in &next.paths {
+            std::fs::write(path, "").unwrap();
+        }
+        assert!(next.load(true, "a".into()).is_err(), "the position is unknown");
     }
 }

@@ -194,7 +194,7 @@ impl Player {
         let source = Source::read(&begin.config)?;
         let allowance = Allowance::new(begin.allowance_usd.as_deref())?;
         let failed = |e: std::io::Error| state_error(&e);
-        let file = StateFile::open(Path::new(&launch.session_home)).map_err(failed)?;
+        let mut file = StateFile::open(Path::new(&launch.session_home)).map_err(failed)?;
         let mut state = file.load(begin.resume_conversation, source.fingerprint.clone()).map_err(failed)?;
         let program = source.program(state.conversation, launch.request.run_id, authorizer.is_some())?;
         let uses_own = program.iter().any(|it| matches!(it, Instruction::OwnTool(_)));
@@ -337,7 +337,8 @@ impl Player {
 
     /// Saves the state that outlives the run.
     async fn keep_state(&mut self) -> Result<(), PlayerExit> {
-        Ok(self.events.until_space(|| self.file.save(&self.state)).await?)
+        let Self { events, file, state, .. } = self;
+        Ok(events.until_space(|| file.save(state)).await?)
     }
 
     async fn perform(&mut self, instruction: &Instruction) -> Result<(), PlayerExit> {
