@@ -101,9 +101,11 @@ impl ServerProcess {
             .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
             .tempdir()
             .unwrap();
-        // The sidecar is a process without work, so that the figures cover only the control plane. It has no answer to questions.
+        // The sidecar is a process without work, so that the figures cover only the control plane. It says that it can confine agents,
+        // because a server without confinement serves one owner.
         let sidecar = data.path().join("sidecar.sh");
-        let script = "#!/bin/sh\ntest \"$1\" != confinement && exec sleep 600\n";
+        let script =
+            "#!/bin/sh\nif test \"$1\" = confinement; then echo files-and-signals; else exec sleep 600; fi\n";
         std::fs::write(&sidecar, script).unwrap();
         std::fs::set_permissions(&sidecar, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
         LocalKeys::open_or_create(data.path()).unwrap();
