@@ -35,10 +35,8 @@ impl Spool {
             .write(move |db| {
                 if let Some((attempt, ack)) = stored(db, issued.command_id)? {
                     if attempt < issued.attempt {
-                        db.execute(
-                            "UPDATE commands SET attempt = ?2 WHERE command_id = ?1",
-                            params![issued.command_id.to_string(), issued.attempt],
-                        )?;
+                        db.prepare_cached("UPDATE commands SET attempt = ?2 WHERE command_id = ?1")?
+                            .execute(params![issued.command_id.to_string(), issued.attempt])?;
                         let ack = ack.map(|ack| Outgoing::raw(ack).answering(issued.command_id));
                         insert_all(db, &sealer, ack.as_slice())?;
                     }
@@ -120,21 +118,21 @@ fn insert(
     issued: &IssuedCommand,
     traceparent: Option<TraceParent>,
 ) -> Result<(), SpoolError> {
-    db.execute(
+    db.prepare_cached(
         "INSERT INTO commands (command_id, attempt, body, traceparent) VALUES (?1, ?2, ?3, ?4)",
-        params![
-            issued.command_id.to_string(),
-            issued.attempt,
-            serde_json::to_string(issued)?,
-            traceparent.map(|place| place.to_string())
-        ],
-    )?;
+    )?
+    .execute(params![
+        issued.command_id.to_string(),
+        issued.attempt,
+        serde_json::to_string(issued)?,
+        traceparent.map(|place| place.to_string())
+    ])?;
     Ok(())
 }
 
 /// Marks a command that has no acknowledgement as over.
 fn close(db: &Connection, id: CommandId) -> Result<(), SpoolError> {
-    db.execute("UPDATE commands SET over = 1 WHERE command_id = ?1", [id.to_string()])?;
+    db.prepare_cached("UPDATE commands SET over = 1 WHERE command_id = ?1")?.execute([id.to_string()])?;
     Ok(())
 }
 
@@ -158,22 +156,23 @@ fn record_ack(db: &Connection, id: CommandId, ack: &RawEvent, over: bool) -> Res
     if let RawEvent::MessageAck { command_id, message_id, phase } = ack
         && *phase != MessagePhase::Received
     {
-        db.execute(
+        db.prepare_cached(
             "INSERT INTO messages (message_id, command_id, phase) VALUES (?1, ?2, ?3)
              ON CONFLICT (message_id) DO UPDATE SET phase = excluded.phase",
-            params![message_id.to_string(), command_id.to_string(), serde_json::to_string(phase)?],
-        )?;
+        )?
+        .execute(params![
+            message_id.to_string(),
+            command_id.to_string(),
+            serde_json::to_string(phase)?
+        ])?;
     }
     Ok(())
 }
 
 fn known_message(db: &Connection, id: MessageId, by: CommandId) -> Result<Option<MessagePhase>, SpoolError> {
     let phase: Option<String> = db
-        .query_row(
-            "SELECT phase FROM messages WHERE message_id = ?1 AND command_id <> ?2",
-            params![id.to_string(), by.to_string()],
-            |row| row.get(0),
-        )
+        .prepare_cached("SELECT phase FROM messages WHERE message_id = ?1 AND command_id <> ?2")?
+        .query_row(params![id.to_string(), by.to_string()], |row| row.get(0))
         .optional()?;
     Ok(phase.map(|p| serde_json::from_str(&p)).transpose()?)
 }

@@ -46,7 +46,9 @@ pub(super) fn resend(db: &Connection, from: u64, to: u64) -> Result<usize, Spool
 }
 
 pub(super) fn last_sequence(db: &Connection) -> Result<u64, SpoolError> {
-    Ok(db.query_row("SELECT COALESCE(MAX(sequence), 0) FROM outgoing", [], |row| row.get(0))?)
+    Ok(db
+        .prepare_cached("SELECT COALESCE(MAX(sequence), 0) FROM outgoing")?
+        .query_row([], |row| row.get(0))?)
 }
 
 /// Seals each body with the next sequence and inserts it. Returns the last sequence.
