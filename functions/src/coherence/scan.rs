@@ -6,7 +6,10 @@
 //! |---|---|
 //! | without an embedding model | the reaction, by the lexical engine |
 //! | with one | the function `coherence-review`, because a model takes seconds. If the model fails, the lexical engine compares the texts, and the function tries again later |
+//!
+//! If the model refuses single texts, the lexical engine compares these texts with all others.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -244,23 +247,28 @@ pub(crate) async fn scan_project(
         skipped: all - artifacts.len(),
         ..Scanned::default()
     };
-    let Some((comparison, since)) = compared.vectors(app, request, &mut scanned).await? else {
+    let Some((comparisons, since)) = compared.comparisons(app, request, &mut scanned).await? else {
         return Ok(scanned);
     };
     let reviews = app.store.review_ledger(id).await?.value;
-    let texts = ScannedTexts {
-        artifacts: &artifacts,
-        decisions: &decisions,
-        comparison: &comparison,
-        thresholds: reviews.thresholds(scanned.engine, config),
-        since,
-        is_reviewed: is_reviewed(app, project),
-    };
-    let Scan::Done { similar, misaligned } = texts.scan(id) else {
-        return Ok(Scanned { is_too_large: true, ..Scanned::default() });
-    };
-    (scanned.similar, scanned.misaligned) = (similar.len(), misaligned.len());
-    for found in [similar, misaligned] {
+    let (mut all_similar, mut all_misaligned) = (Vec::new(), Vec::new());
+    for comparison in &comparisons {
+        let texts = ScannedTexts {
+            artifacts: &artifacts,
+            decisions: &decisions,
+            comparison,
+            thresholds: reviews.thresholds(comparison.engine(), config),
+            since,
+            is_reviewed: is_reviewed(app, project),
+        };
+        let Scan::Done { similar, misaligned } = texts.scan(id) else {
+            return Ok(Scanned { is_too_large: true, ..Scanned::default() });
+        };
+        all_similar.extend(similar);
+        all_misaligned.extend(misaligned);
+    }
+    (scanned.similar, scanned.misaligned) = (all_similar.len(), all_misaligned.len());
+    for found in [all_similar, all_misaligned] {
         scanned.raised += raise_new(app, (owner, id), request, found).await?;
     }
     Ok(scanned)
@@ -281,13 +289,14 @@ struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// The texts as an engine compares them, with the begin of its window. `None` if nothing changed in it. Sets the engine.
-    async fn vectors(
+    /// The texts as an engine compares them, with the begin of its window. `None` if nothing changed in it. Sets the engine. A second
+    /// comparison is that of the lexical engine for texts that the embedding model refuses.
+    async fn comparisons(
         &self,
         app: &App,
         request: &ScanRequest<'_>,
         scanned: &mut Scanned,
-    ) -> Result<Option<(Comparison, Option<Timestamp>)>, Problem> {
+    ) -> Result<Option<(Vec<Comparison>, Option<Timestamp>)>, Problem> {
         if let Some(within) = request.embedding_time {
             scanned.engine = ComparisonEngine::Embeddings;
             if !self.is_changed(request.since_embedded) {
@@ -296,7 +305,12 @@ impl Compared<'_> {
             let texts: Vec<&str> = self.texts.iter().map(String::as_str).collect();
             match Box::pin(embeddings::vectors(app, self.project, &texts, within)).await? {
                 Ok(vectors) => {
-                    return Ok(Some((Comparison::Embeddings(vectors), request.since_embedded)));
+                    let at = vectors.iter().enumerate();
+                    let refused: BTreeSet<usize> =
+                        at.filter_map(|(at, vector)| vector.is_none().then_some(at)).collect();
+                    let lexical = (!refused.is_empty()).then(|| self.lexical(Some(refused)));
+                    let comparisons = [Comparison::Embeddings(vectors)].into_iter().chain(lexical);
+                    return Ok(Some((comparisons.collect(), request.since_embedded)));
                 }
                 Err(failure) => scanned.fallback = Some(failure),
             }
@@ -305,10 +319,14 @@ impl Compared<'_> {
         if !self.is_changed(request.since) {
             return Ok(None);
         }
+        Ok(Some((vec![self.lexical(None)], request.since)))
+    }
+
+    fn lexical(&self, only: Option<BTreeSet<usize>>) -> Comparison {
         let (artifacts, decisions) = self.texts.split_at(self.artifacts.len());
-        let comparison =
-            Comparison::lexical(artifacts.iter().map(String::as_str), decisions.iter().map(String::as_str));
-        Ok(Some((comparison, request.since)))
+        let (artifacts, decisions) =
+            (artifacts.iter().map(String::as_str), decisions.iter().map(String::as_str));
+        Comparison::lexical(artifacts, decisions, only)
     }
 
     fn is_changed(&self, since: Option<Timestamp>) -> bool {

@@ -34,6 +34,10 @@ enum Mode {
     Works,
     IsUnreachable,
     Refuses,
+    /// Each request with a text that contains `forbidden` is invalid.
+    RefusesText,
+    /// Each request is invalid.
+    RefusesTexts,
     /// A vector is missing in each response.
     LeavesOneOut,
     /// The vectors have another dimension, which is 0.
@@ -57,7 +61,9 @@ impl ModelTransport for ScriptedEmbeddings {
         let (status, body) = match mode {
             Mode::IsUnreachable => return Err(NoResponse("connection refused".to_owned())),
             Mode::Refuses => (401, "wrong key".to_owned()),
-            Mode::Works | Mode::LeavesOneOut | Mode::HasOtherModel => {
+            Mode::RefusesTexts => (400, "invalid input".to_owned()),
+            Mode::RefusesText if request.body.contains("forbidden") => (400, "invalid input".to_owned()),
+            Mode::Works | Mode::RefusesText | Mode::LeavesOneOut | Mode::HasOtherModel => {
                 let vector = |text: &Value| {
                     let known = VECTORS.iter().find(|(word, _)| text.as_str().unwrap().contains(word));
                     let (_, known) = known.unwrap_or_else(|| panic!("no vector is scripted for {text}"));
@@ -302,6 +308,53 @@ async fn failing_endpoint_falls_back_to_the_lexical_engine() {
         compared.endpoint.enter(Mode::Works);
         assert_eq!(compared.audit().await["engine"], "embeddings");
     }
+}
+
+#[tokio::test]
+async fn only_the_refused_text_is_compared_by_its_words() {
+    let compared = Compared::new().await;
+    compared.endpoint.enter(Mode::RefusesText);
+    compared.artifacts.report("tea.md", TEA).await;
+    compared.artifacts.write("drink.md", DRINK).await;
+    let text = "The order totals are computed on the server from quantities and prices in cents.";
+    compared.artifacts.report("totals.ts", text).await;
+    compared.artifacts.write("guide.md", &format!("{text} Clients are forbidden to.")).await;
+    let audit = compared.audit().await;
+    assert_eq!((&audit["engine"], audit.get("fallback")), (&json!("embeddings"), None), "{audit}");
+    assert_eq!(audit["similarPairs"], 2, "{audit}");
+    let issues = compared.artifacts.issues("").await;
+    let mut engines: Vec<_> =
+        issues.iter().map(|issue| issue["source"]["engine"].as_str().unwrap()).collect();
+    engines.sort_unstable();
+    assert_eq!(engines, ["embeddings", "lexical"], "{issues:?}");
+    let asked = compared.endpoint.requests();
+    assert_eq!(compared.audit().await["engine"], "embeddings");
+    assert_eq!(compared.endpoint.requests(), asked, "the refused text is sent no more");
+}
+
+#[tokio::test]
+async fn model_that_refuses_every_text_is_asked_again() {
+    let compared = Compared::new().await;
+    compared.artifacts.report("tea.md", TEA).await;
+    compared.audit().await;
+    compared.endpoint.enter(Mode::RefusesTexts);
+    compared.artifacts.write("drink.md", DRINK).await;
+    let audit = compared.audit().await;
+    assert_eq!((&audit["engine"], &audit["fallback"]), (&json!("lexical"), &json!("refused")), "{audit}");
+    for n in 0..40 {
+        let text = format!("leaves of tree {n}");
+        let body =
+            json!({ "path": format!("{n}.md"), "kind": "document", "workstream": "api", "text": text });
+        assert_eq!(compared.artifacts.upload(body).await.0, 201);
+    }
+    let before = compared.endpoint.requests();
+    assert_eq!(compared.audit().await["fallback"], "refused");
+    let asked = compared.endpoint.requests() - before;
+    assert!(asked < 20, "{asked} requests");
+    compared.endpoint.enter(Mode::Works);
+    let audit = compared.audit().await;
+    assert_eq!((&audit["engine"], audit.get("fallback")), (&json!("embeddings"), None), "{audit}");
+    assert_eq!(audit["similarPairs"], 41, "the tea and the trees are like the drink");
 }
 
 #[tokio::test]

@@ -17,8 +17,18 @@ use crate::table::{Condition, Write};
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct StoredEmbedding {
-    /// A byte for each dimension.
+    /// A byte for each dimension. Empty for a text that the model refuses.
     base64: String,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_refused: bool,
+}
+
+/// What a model made of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TextEmbedding {
+    Vector(Embedding),
+    /// The model refuses the text. It is asked again when the record has expired.
+    Refused,
 }
 
 impl Commit {
@@ -30,8 +40,29 @@ impl Commit {
         embedding: &Embedding,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let stored = StoredEmbedding { base64: BASE64.encode(embedding.bytes()) };
-        let mut row = write(layout::embedding(project, model, text), "embedding", &stored)?;
+        let stored = StoredEmbedding { base64: BASE64.encode(embedding.bytes()), is_refused: false };
+        self.stored_embedding(project, (model, text), &stored, now)
+    }
+
+    /// Adds that `model` refuses a text.
+    pub fn refused_text(
+        &mut self,
+        project: ProjectId,
+        (model, text): (&ModelId, &str),
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let stored = StoredEmbedding { base64: String::new(), is_refused: true };
+        self.stored_embedding(project, (model, text), &stored, now)
+    }
+
+    fn stored_embedding(
+        &mut self,
+        project: ProjectId,
+        (model, text): (&ModelId, &str),
+        stored: &StoredEmbedding,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let mut row = write(layout::embedding(project, model, text), "embedding", stored)?;
         self.retain(&mut row, now);
         self.push(Write::Put(row, Condition::Always), Purpose::Record);
         Ok(())
@@ -39,15 +70,19 @@ impl Commit {
 }
 
 impl Store {
-    /// The vector that `model` made of a text; `None` if it has to be embedded.
+    /// What `model` made of a text; `None` if it has to be embedded.
     pub async fn embedding(
         &self,
         project: ProjectId,
         model: &ModelId,
         text: &str,
-    ) -> Result<Option<Embedding>, StoreError> {
+    ) -> Result<Option<TextEmbedding>, StoreError> {
         let stored = self.load::<StoredEmbedding>(&layout::embedding(project, model, text)).await?;
-        let bytes = stored.and_then(|stored| BASE64.decode(stored.value.base64).ok());
-        Ok(bytes.and_then(|bytes| Embedding::of_bytes(&bytes).ok()))
+        let Some(stored) = stored.map(|stored| stored.value) else { return Ok(None) };
+        if stored.is_refused {
+            return Ok(Some(TextEmbedding::Refused));
+        }
+        let bytes = BASE64.decode(stored.base64).ok();
+        Ok(bytes.and_then(|bytes| Embedding::of_bytes(&bytes).ok()).map(TextEmbedding::Vector))
     }
 }

@@ -45,6 +45,7 @@ pub use artifacts::ArtifactList;
 pub use coherence::{IssueList, ScanMark};
 pub use commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, SentMessage, StoredResponse};
 pub use connections::{Connection, ConnectionId, Followed, Watcher};
+pub use embeddings::TextEmbedding;
 pub use error::{CommitError, StoreError};
 pub use feed::{FeedHead, PublishedRange};
 pub use knowledge::{Indexed, IndexedSubject, SnapshotMark};

@@ -58,6 +58,11 @@ impl ModelError {
     pub const fn is_permanent(&self) -> bool {
         matches!(self, Self::Refused { status: 400..=407 | 409..=428 | 430..=499, .. })
     }
+
+    /// Whether a part of the input may be the reason, and not the key, the model or the address.
+    pub const fn may_concern_input(&self) -> bool {
+        matches!(self, Self::Refused { status: 400 | 413 | 422, .. })
+    }
 }
 
 /// Clones share the connection.

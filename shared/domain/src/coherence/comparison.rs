@@ -1,5 +1,7 @@
 //! How the texts of a scan are compared: by one of two engines, each with its own thresholds.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,25 +32,32 @@ impl ComparisonEngine {
 /// The texts of a scan in the form that an engine compares: those of the artifacts in their order, then those of the decisions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Comparison {
-    Lexical(Vec<Vector>),
-    Embeddings(Vec<Embedding>),
+    Lexical {
+        vectors: Vec<Vector>,
+        /// Only pairs with at least one of these texts are compared. `None`: all pairs.
+        only: Option<BTreeSet<usize>>,
+    },
+    /// `None` for a text that the embedding model refuses.
+    Embeddings(Vec<Option<Embedding>>),
 }
 
 impl Comparison {
-    /// The artifacts decide how rare a word is.
+    /// The artifacts decide how rare a word is. With `only`, pairs without any of these texts are not compared.
     pub fn lexical<'a>(
         artifacts: impl IntoIterator<Item = &'a str>,
         decisions: impl IntoIterator<Item = &'a str>,
+        only: Option<BTreeSet<usize>>,
     ) -> Self {
         let artifacts: Vec<_> = artifacts.into_iter().map(Features::of).collect();
         let decisions: Vec<_> = decisions.into_iter().map(Features::of).collect();
         let corpus: Corpus = artifacts.iter().collect();
-        Self::Lexical(artifacts.iter().chain(&decisions).map(|text| corpus.weigh(text)).collect())
+        let vectors = artifacts.iter().chain(&decisions).map(|text| corpus.weigh(text)).collect();
+        Self::Lexical { vectors, only }
     }
 
     pub const fn engine(&self) -> ComparisonEngine {
         match self {
-            Self::Lexical(_) => ComparisonEngine::Lexical,
+            Self::Lexical { .. } => ComparisonEngine::Lexical,
             Self::Embeddings(_) => ComparisonEngine::Embeddings,
         }
     }
@@ -56,8 +65,17 @@ impl Comparison {
     /// The similarity of two texts from 0 to 1; `None` if they cannot be compared.
     pub fn similarity(&self, one: usize, other: usize) -> Option<f64> {
         match self {
-            Self::Lexical(vectors) => Some(vectors.get(one)?.similarity(vectors.get(other)?)),
-            Self::Embeddings(vectors) => vectors.get(one)?.similarity(vectors.get(other)?),
+            Self::Lexical { vectors, only } => {
+                let is_compared =
+                    only.as_ref().is_none_or(|only| only.contains(&one) || only.contains(&other));
+                if !is_compared {
+                    return None;
+                }
+                Some(vectors.get(one)?.similarity(vectors.get(other)?))
+            }
+            Self::Embeddings(vectors) => {
+                vectors.get(one)?.as_ref()?.similarity(vectors.get(other)?.as_ref()?)
+            }
         }
     }
 }

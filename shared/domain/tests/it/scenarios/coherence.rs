@@ -414,7 +414,7 @@ fn compared(n: u128, id: &str, is_changed: bool, text: &str) -> (ComparedArtifac
 }
 
 fn scan(artifacts: &[(ComparedArtifact, String)], thresholds: Thresholds) -> Scan {
-    let comparison = Comparison::lexical(artifacts.iter().map(|(_, text)| text.as_str()), []);
+    let comparison = Comparison::lexical(artifacts.iter().map(|(_, text)| text.as_str()), [], None);
     let artifacts: Vec<_> = artifacts.iter().map(|(artifact, _)| artifact.clone()).collect();
     let texts = ScannedTexts {
         artifacts: &artifacts,

@@ -154,7 +154,7 @@ fn towards(similarity: f64) -> Embedding {
 /// The findings between the decision and the artifacts `n` with these similarities to it.
 fn misaligned(artifacts: &[(u128, f64)], since: Option<i64>, is_reviewed: bool) -> Vec<Detected> {
     let vectors = artifacts.iter().map(|(_, similarity)| towards(*similarity)).chain([towards(1.0)]);
-    let comparison = Comparison::Embeddings(vectors.collect());
+    let comparison = Comparison::Embeddings(vectors.map(Some).collect());
     let artifacts: Vec<_> = artifacts.iter().map(|(n, _)| artifact(*n)).collect();
     let texts = ScannedTexts {
         artifacts: &artifacts,
@@ -227,7 +227,7 @@ fn decision_and_artifact_have_one_issue_that_ends_the_window() {
 #[test]
 fn embeddings_find_similar_artifacts_by_their_own_thresholds() {
     let severities = |similarity: f64| {
-        let comparison = Comparison::Embeddings(vec![towards(1.0), towards(similarity)]);
+        let comparison = Comparison::Embeddings(vec![Some(towards(1.0)), Some(towards(similarity))]);
         let other = ComparedArtifact { workstream: WorkstreamId::parse("api").unwrap(), ..artifact(2) };
         let artifacts = [artifact(1), other];
         let texts = ScannedTexts {
