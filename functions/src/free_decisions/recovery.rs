@@ -9,12 +9,14 @@ use pilothouse_app::session_start::StartRoom;
 use pilothouse_domain::decision::{Decision, Recovery, Resolution};
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::project::ProjectError;
-use pilothouse_domain::{DomainContext, Project, ProjectAgent};
+use pilothouse_domain::{DomainContext, Project, ProjectAgent, SessionChain};
 use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation, LoadedPool, WorkerKey};
 
 #[derive(Debug, Clone)]
 pub(super) struct RecoveryState {
     failed: LoadedConversation,
+    /// The chain of the session.
+    chain: Option<LoadedAggregate<SessionChain>>,
     agent: LoadedAggregate<ProjectAgent>,
     project: LoadedAggregate<Project>,
     /// Whether the spending cap of the project refuses another session.
@@ -35,6 +37,10 @@ impl RecoveryState {
         let project = app.store.any_aggregate::<Project>(membership.project_id).await?;
         let failed = app.store.conversation(session).await?;
         let ((agent, project), failed) = agent.zip(project).zip(failed).ok_or_else(missing)?;
+        let chain = match failed.conversation.session.chain_id() {
+            Some(id) => app.store.any_aggregate::<SessionChain>(id).await?,
+            None => None,
+        };
         let is_spent = match app.ensure_covers_start(&project.value).await {
             Ok(()) => false,
             Err(Problem::Project(_)) => true,
@@ -42,7 +48,7 @@ impl RecoveryState {
         };
         let pool = app.store.pool(&decision.owner_id).await?;
         let home = app.store.home(session).await?;
-        Ok(Self { failed, agent, project, is_spent, pool, home, room })
+        Ok(Self { failed, chain, agent, project, is_spent, pool, home, room })
     }
 
     pub(super) fn recover(
@@ -90,7 +96,12 @@ impl RecoveryState {
             return Err(ProjectError::SpendingCapReached { cap: cap.usd() }.into());
         }
         let guardrails = self.agent.value.brief().input_guardrails();
-        let restart = self.failed.conversation.restart(guardrails, ctx)?;
+        let mut restart = self.failed.conversation.restart(guardrails, ctx)?;
+        let failed = &self.failed.conversation.session;
+        if let Some(mut chain) = self.chain.filter(|chain| chain.value.continues_with_restart_of(failed)) {
+            let of_chain = chain.value.admit_restart(&mut restart, failed, ctx)?;
+            app.record_aggregate(commit, &chain, cause.clone(), of_chain)?;
+        }
         self.room.reserve(app)?;
         let mut new = LoadedConversation::new(restart.new);
         let (before, id) = (self.failed.conversation.session.id(), new.conversation.session.id());

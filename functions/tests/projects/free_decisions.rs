@@ -362,6 +362,67 @@ async fn restart_is_a_new_session_of_the_same_agent() {
 }
 
 #[tokio::test]
+async fn restarted_continuation_goes_on_in_its_chain() {
+    let mut fixture = ProjectFixture::working().await;
+    fixture.tell(AgentFact::ContextExhausted).await;
+    fixture.end_run().await;
+    fixture.react().await;
+    let current = fixture.loaded_agent().await.value.current_session_id();
+    let first = std::mem::replace(&mut fixture.session, current);
+    fixture.react().await;
+    fixture.start_turn().await;
+    fixture.end_run().await;
+    fixture.react().await;
+    let decision = fixture.only("").await;
+    assert_eq!(decision["kind"], "crash_recovery");
+    let (status, body) = fixture.resolve_decision(&decision, ProjectFixture::recover("restart")).await;
+    assert_eq!(status, 200, "{body}");
+
+    let failed = fixture.app.store.session(fixture.session).await.unwrap().unwrap();
+    let id = failed.chain_id().unwrap();
+    let restarted = fixture.loaded_agent().await.value.current_session_id();
+    let chain = fixture.app.store.any_aggregate::<SessionChain>(id).await.unwrap().unwrap().value;
+    let sessions: Vec<_> = chain.sessions().map(|chained| chained.session_id).collect();
+    assert_eq!(sessions, [first, failed.id(), restarted]);
+    let session = fixture.app.store.session(restarted).await.unwrap().unwrap();
+    let continues = session.continues().unwrap();
+    assert_eq!((session.chain_id(), continues.session_id, continues.position), (Some(id), failed.id(), 3));
+    assert!(continues.document.is_some(), "it gets the document that the failed session received");
+
+    fixture.session = restarted;
+    fixture.react().await;
+    fixture.start_turn().await;
+    fixture.complete_turn(false).await;
+    let (status, body) = fixture.send("POST", &fixture.session_path("/close"), json!({})).await;
+    assert!(status < 300, "{body}");
+    fixture.react().await;
+    assert_eq!(fixture.chain_status(id).await, "Completed");
+}
+
+#[tokio::test]
+async fn restart_leaves_a_cancelled_chain_as_it_is() {
+    let mut fixture = ProjectFixture::working().await;
+    fixture.tell(AgentFact::ContextExhausted).await;
+    fixture.end_run().await;
+    fixture.react().await;
+    fixture.session = fixture.loaded_agent().await.value.current_session_id();
+    fixture.react().await;
+    fixture.start_turn().await;
+    fixture.end_run().await;
+    fixture.react().await;
+    let failed = fixture.app.store.session(fixture.session).await.unwrap().unwrap();
+    let id = failed.chain_id().unwrap();
+    let (status, body) = fixture.send("POST", &format!("/api/agents/chains/{id}/cancel"), json!({})).await;
+    assert!(status < 300, "{body}");
+    let decision = fixture.only("").await;
+    let (status, body) = fixture.resolve_decision(&decision, ProjectFixture::recover("restart")).await;
+    assert_eq!(status, 200, "{body}");
+    let restarted = fixture.loaded_agent().await.value.current_session_id();
+    let session = fixture.app.store.session(restarted).await.unwrap().unwrap();
+    assert_eq!((session.chain_id(), fixture.chain_status(id).await.as_str()), (None, "Cancelled"));
+}
+
+#[tokio::test]
 async fn abandoned_agent_stays_as_it_is() {
     let fixture = ProjectFixture::crashed(Value::Null).await;
     let decision = fixture.only("").await;

@@ -1,7 +1,7 @@
 //! Handing the work over to another session of the chain (decisions 30, 34).
 
 use super::{ChainError, ChainEvent, ChainOperation, SessionChain, SessionChainStatus};
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, Restart};
 use crate::session::{AgentSession, AgentSessionStatus, ChainPlace, WorkStop};
 use crate::value::RecordedHandoff;
 use crate::{DomainContext, Events, SessionEvent};
@@ -115,5 +115,28 @@ impl SessionChain {
         };
         let of_current = current.session.hand_off(self.id, id, message_ids);
         Ok(Admitted { of_chain, of_current, of_new: vec![taken_up] })
+    }
+
+    /// Whether the session with which the agent of `failed` starts again belongs to this chain.
+    pub fn continues_with_restart_of(&self, failed: &AgentSession) -> bool {
+        self.status == SessionChainStatus::Active && self.current_session_id() == failed.id()
+    }
+
+    /// Attaches the session with which the agent of the current session starts again after a crash (decision 81).
+    pub fn admit_restart(
+        &mut self,
+        restart: &mut Restart,
+        failed: &AgentSession,
+        ctx: &DomainContext<'_>,
+    ) -> Result<Vec<ChainEvent>, ChainError> {
+        self.ensure_open(failed)?;
+        let Restart { new, of_new, .. } = restart;
+        let position = self.next_position();
+        let of_chain = self.attach_session(new.session.id(), ctx.now)?;
+        new.session.rejoin(self.id, failed, position);
+        let message_ids = new.queue.messages().iter().map(|message| message.message_id).collect();
+        let from_session_id = failed.id();
+        of_new.push(SessionEvent::WorkTakenUp { chain_id: self.id, from_session_id, position, message_ids });
+        Ok(of_chain)
     }
 }

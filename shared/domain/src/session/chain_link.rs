@@ -104,7 +104,7 @@ impl ChainLink {
         self.chain_id = Some(chain_id);
     }
 
-    /// Records that another session starts again with the same work, outside of any chain.
+    /// Records that another session starts again with the same work.
     pub(super) const fn restart(&mut self, continuation: AgentSessionId) {
         self.continuation = Some(continuation);
     }

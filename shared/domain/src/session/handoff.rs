@@ -190,6 +190,13 @@ impl AgentSession {
         self.spending.set_budget(self.budget().continued(carried_usd));
     }
 
+    /// Puts the session with which an agent starts again behind the failed one in their chain. It gets the document that the failed one
+    /// received.
+    pub(crate) fn rejoin(&mut self, chain_id: SessionChainId, failed: &Self, position: u32) {
+        let document = failed.continues().and_then(|continues| continues.document.clone());
+        self.chain.join(chain_id, Continues { session_id: failed.id, position, document });
+    }
+
     /// Replaces the inherited document if the agent has not started. Returns whether it did.
     pub(crate) fn replace_inherited(&mut self, from: AgentSessionId, document: &RecordedHandoff) -> bool {
         let unbegun = self.started_at.is_none() && self.status() == AgentSessionStatus::Queued;
