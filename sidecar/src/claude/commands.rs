@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::control_channel::{self, ControlRequest};
 use super::driver::Driver;
 use super::initialization::Reloading;
-use super::messages::Content;
+use super::messages::{Content, Withdrawn};
 use super::options::AdapterOptions;
 use super::permissions::Settled;
 use super::prompt;
@@ -98,17 +98,23 @@ impl Driver {
 
     /// Refuses the messages that were not written to the process. A task that the agent does not have precedes the next message.
     async fn withdraw_kept(&mut self) -> Result<(), AdapterError> {
-        let (own, others) = self.messages.withdraw_kept();
-        for (message, reply) in others {
-            refuse_interrupted(message, reply).await?;
+        for withdrawn in self.messages.withdraw_kept() {
+            self.withdraw(withdrawn).await?;
         }
         let prompt = self.beginning.as_mut().and_then(|beginning| beginning.prompt.take());
-        let task = prompt
-            .map(|prompt| Content { text: prompt::first(&self.config, &prompt.text), images: prompt.images });
-        // Within a turn, the adapter's own messages only continue it.
-        let own = own.into_iter().next().filter(|_| self.translator.turn_id().is_none());
-        if let Some(task) = task.or(own) {
+        if let Some(Content { text, images }) = prompt {
+            self.withdrawn_task = Some(Content { text: prompt::first(&self.config, &text), images });
+        }
+        Ok(())
+    }
+
+    /// Refuses a message that the agent does not get. The task of the session then precedes the next message.
+    pub(super) async fn withdraw(&mut self, withdrawn: Withdrawn) -> Result<(), AdapterError> {
+        if let Some(task) = withdrawn.task {
             self.withdrawn_task = Some(task);
+        }
+        if let Some((message, reply)) = withdrawn.message {
+            refuse_interrupted(message, reply).await?;
         }
         Ok(())
     }
@@ -118,10 +124,10 @@ impl Driver {
         self.process_ended().await
     }
 
-    /// After an interrupt, refuses the messages that Claude Code had and the model never received.
-    pub(super) async fn refuse_interrupted(&mut self) -> Result<(), AdapterError> {
-        for (message, reply) in self.messages.take_all_written() {
-            refuse_interrupted(message, reply).await?;
+    /// After an interrupt, withdraws the messages that Claude Code had and the model never received.
+    pub(super) async fn withdraw_written(&mut self) -> Result<(), AdapterError> {
+        for withdrawn in self.messages.take_all_written() {
+            self.withdraw(withdrawn).await?;
         }
         Ok(())
     }

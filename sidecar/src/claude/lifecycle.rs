@@ -46,7 +46,7 @@ impl Driver {
             // The interrupt ended the process. The conversation can be resumed.
             let events = self.translator.abandon_turn();
             self.emit(events).await?;
-            return self.refuse_interrupted().await;
+            return self.withdraw_written().await;
         }
         let working = self.translator.turn_id().is_some() || self.messages.any_written();
         if !working || self.waits_for_model {

@@ -32,7 +32,8 @@ impl Driver {
                 Next::Write(next) => {
                     let (message, mut reply) = *next;
                     let content = Content { text: message.content.clone(), images: message.images.clone() };
-                    let content = match self.withdrawn_task.take() {
+                    let task = self.withdrawn_task.take();
+                    let content = match task.clone() {
                         Some(task) => task.followed_by(content),
                         None => content,
                     };
@@ -41,7 +42,7 @@ impl Driver {
                     let priority =
                         if message.priority == MessagePriority::Immediate { "next" } else { "later" };
                     let words = content.text.clone();
-                    let uuid = self.messages.written(content, message, reply);
+                    let uuid = self.messages.written(content, task, (message, reply));
                     self.write_words(&words, &images, &uuid, priority);
                 }
             }
@@ -56,7 +57,7 @@ impl Driver {
             self.messages.keep_own(content);
             return self.start_process();
         }
-        let uuid = self.messages.own(content);
+        let uuid = self.messages.own(content, false);
         self.write_words(words, &[], &uuid, "next");
         Ok(())
     }

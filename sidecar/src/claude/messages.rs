@@ -37,6 +37,8 @@ impl Content {
 struct Written {
     uuid: String,
     content: Content,
+    /// The task of the session, if the content begins with it.
+    task: Option<Content>,
     /// `None` for a message of the adapter itself.
     message: Option<HeldMessage>,
     /// An interrupt has recalled it.
@@ -53,6 +55,23 @@ struct Kept {
     content: Content,
     /// Of a message that was written to an earlier process. `None` for a new one of the adapter itself.
     uuid: Option<String>,
+    /// It is the task of the session.
+    is_task: bool,
+}
+
+/// A message that the agent does not get.
+#[derive(Debug, Default)]
+pub(super) struct Withdrawn {
+    /// The task of the session, which the agent does not have either.
+    pub task: Option<Content>,
+    /// `None` for a message of the adapter itself.
+    pub message: Option<HeldMessage>,
+}
+
+impl From<Written> for Withdrawn {
+    fn from(Written { task, message, taken, .. }: Written) -> Self {
+        Self { task: task.filter(|_| !taken), message }
+    }
 }
 
 /// Messages that the model has not received yet.
@@ -116,12 +135,19 @@ impl Messages {
         self.waiting.put_back(message);
     }
 
-    /// Records a message as written with this content. Returns the `uuid` for its line, which is the message's id.
-    pub(super) fn written(&mut self, content: Content, message: Message, reply: MessageReply) -> String {
+    /// Records a message as written with this content, which begins with `task`. Returns the `uuid` for its line, which is the message's
+    /// id.
+    pub(super) fn written(
+        &mut self,
+        content: Content,
+        task: Option<Content>,
+        (message, reply): HeldMessage,
+    ) -> String {
         let uuid = message.id.to_string();
         self.written.push(Written {
             uuid: uuid.clone(),
             content,
+            task,
             message: Some((message, reply)),
             recalled: false,
             taken: false,
@@ -131,10 +157,11 @@ impl Messages {
     }
 
     /// Records a message of the adapter itself. Returns the `uuid` for its line.
-    pub(super) fn own(&mut self, content: Content) -> String {
+    pub(super) fn own(&mut self, content: Content, is_task: bool) -> String {
         let uuid = Uuid::new_v4().to_string();
         self.written.push(Written {
             uuid: uuid.clone(),
+            task: is_task.then(|| content.clone()),
             content,
             message: None,
             recalled: false,
@@ -146,29 +173,34 @@ impl Messages {
 
     /// Keeps a message of the adapter itself until it can be written.
     pub(super) fn keep_own(&mut self, content: Content) {
-        self.kept.push(Kept { content, uuid: None });
+        self.kept.push(Kept { content, uuid: None, is_task: false });
+    }
+
+    /// Keeps the task of the session until it can be written.
+    pub(super) fn keep_task(&mut self, content: Content) {
+        self.kept.push(Kept { content, uuid: None, is_task: true });
     }
 
     /// Removes the kept messages, because they are written now: their contents and ids.
     pub(super) fn take_kept(&mut self) -> Vec<(Content, String)> {
         let mut lines = Vec::new();
-        for Kept { content, uuid } in std::mem::take(&mut self.kept) {
-            let uuid = uuid.unwrap_or_else(|| self.own(content.clone()));
+        for Kept { content, uuid, is_task } in std::mem::take(&mut self.kept) {
+            let uuid = uuid.unwrap_or_else(|| self.own(content.clone(), is_task));
             lines.push((content, uuid));
         }
         lines
     }
 
-    /// Removes the kept messages, because they are not written: the contents of the adapter's own, and the others.
-    pub(super) fn withdraw_kept(&mut self) -> (Vec<Content>, Vec<HeldMessage>) {
-        let (mut own, mut others) = (Vec::new(), Vec::new());
-        for Kept { content, uuid } in std::mem::take(&mut self.kept) {
-            match uuid.and_then(|uuid| self.take_written(&uuid)) {
-                Some(message) => others.push(message),
-                None => own.push(content),
-            }
+    /// Removes the kept messages, because they are not written.
+    pub(super) fn withdraw_kept(&mut self) -> Vec<Withdrawn> {
+        let mut withdrawn = Vec::new();
+        for Kept { content, uuid, is_task } in std::mem::take(&mut self.kept) {
+            withdrawn.push(match uuid.and_then(|uuid| self.take_written(&uuid)) {
+                Some(written) => written.into(),
+                None => Withdrawn { task: is_task.then_some(content), message: None },
+            });
         }
-        (own, others)
+        withdrawn
     }
 
     /// Whether a message that continues the turn follows once a process is initialized.
@@ -201,7 +233,7 @@ impl Messages {
 
     /// Removes a message that the model has received, so that it can be acknowledged.
     pub(super) fn started(&mut self, uuid: &str) -> Option<HeldMessage> {
-        self.take_written(uuid)
+        self.take_written(uuid)?.message
     }
 
     /// Marks all written messages that the model has not received as recalled. Returns their ids.
@@ -212,10 +244,10 @@ impl Messages {
         self.written.iter().map(|written| written.uuid.clone()).collect()
     }
 
-    /// Handles the response to a recall. If `cancelled` is set, the model never gets the message.
-    pub(super) fn recalled(&mut self, uuid: &str, cancelled: bool) -> Option<HeldMessage> {
+    /// Handles the response to a recall. If `cancelled` is set, the model never gets the message, which is returned.
+    pub(super) fn recalled(&mut self, uuid: &str, cancelled: bool) -> Option<Withdrawn> {
         if cancelled {
-            return self.take_written(uuid);
+            return self.take_written(uuid).map(Withdrawn::from);
         }
         for written in self.written.iter_mut().filter(|written| written.uuid == uuid) {
             written.recalled = false;
@@ -229,8 +261,8 @@ impl Messages {
     }
 
     /// Removes all messages that were written to a process which has ended.
-    pub(super) fn take_all_written(&mut self) -> Vec<HeldMessage> {
-        self.written.drain(..).filter_map(|written| written.message).collect()
+    pub(super) fn take_all_written(&mut self) -> Vec<Withdrawn> {
+        self.written.drain(..).map(Withdrawn::from).collect()
     }
 
     /// Keeps the written messages for another process after one has ended between turns. Returns `false` and keeps none if
@@ -241,7 +273,9 @@ impl Messages {
         }
         for written in &mut self.written {
             written.again = true;
-            self.kept.push(Kept { content: written.content.clone(), uuid: Some(written.uuid.clone()) });
+            let (content, uuid) = (written.content.clone(), Some(written.uuid.clone()));
+            // The record of the written message has the task.
+            self.kept.push(Kept { content, uuid, is_task: false });
         }
         true
     }
@@ -257,8 +291,8 @@ impl Messages {
         self.written.iter().any(|written| !is_kept(&written.uuid))
     }
 
-    fn take_written(&mut self, uuid: &str) -> Option<HeldMessage> {
+    fn take_written(&mut self, uuid: &str) -> Option<Written> {
         let at = self.written.iter().position(|written| written.uuid == uuid)?;
-        self.written.remove(at).message
+        Some(self.written.remove(at))
     }
 }

@@ -15,7 +15,6 @@ use super::verdicts::{Asker, CallVerdict};
 use crate::adapter::{AdapterError, Refusal};
 use crate::kit::claude_stream::{MessageState, Signal, TurnEnd};
 use crate::kit::json::{flag, text};
-use crate::kit::messages::refuse_interrupted;
 
 /// In characters. Applies to lines that are not part of the protocol.
 const MAX_STRAY_LINE: usize = 2000;
@@ -103,8 +102,8 @@ impl Driver {
                 }
             }
             Signal::Message { uuid, state: MessageState::Cancelled } => {
-                if let Some((message, reply)) = self.messages.recalled(&uuid, true) {
-                    refuse_interrupted(message, reply).await?;
+                if let Some(withdrawn) = self.messages.recalled(&uuid, true) {
+                    self.withdraw(withdrawn).await?;
                 }
             }
             Signal::Message { state: MessageState::Queued, .. } => {}
@@ -179,8 +178,8 @@ impl Driver {
             }
             (ControlRequest::CancelMessage(uuid), result) => {
                 let cancelled = result.is_ok_and(|response| flag(&response, "cancelled"));
-                if let Some((message, reply)) = self.messages.recalled(&uuid, cancelled) {
-                    refuse_interrupted(message, reply).await?;
+                if let Some(withdrawn) = self.messages.recalled(&uuid, cancelled) {
+                    self.withdraw(withdrawn).await?;
                 }
                 Ok(())
             }

@@ -154,7 +154,7 @@ impl Driver {
             self.hold_when_spent().await?;
             if let Some(Content { text, images }) = prompt {
                 let text = prompt::first(&self.config, &text);
-                self.messages.keep_own(Content { text, images });
+                self.messages.keep_task(Content { text, images });
             }
         }
         if let Some(Reloading { reply, .. }) = self.reloading.take() {

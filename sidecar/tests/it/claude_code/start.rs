@@ -27,6 +27,20 @@ const NOTES: &str = r#"
     if line["type"] == "user": open("heard", "a").write(json.dumps(line["message"]["content"]) + "\n")
 "#;
 
+/// Keeps the first two messages in its queue until they are cancelled.
+const KEEPS_TWO: &str = r#"
+    if line["type"] == "user" and len(open("heard").readlines()) <= 2: continue
+    if line["type"] == "control_request" and line["request"]["subtype"] == "cancel_async_message":
+        say({"type": "control_response", "response": {"subtype": "success", "request_id": line["request_id"], "response": {"cancelled": True}}})
+        continue
+"#;
+
+/// Keeps the first message in its queue, and ends when it is to be cancelled.
+const DIES_BY_CANCEL: &str = r#"
+    if line["type"] == "user" and len(open("heard").readlines()) <= 1: continue
+    if line["type"] == "control_request" and line["request"]["subtype"] == "cancel_async_message": sys.exit(1)
+"#;
+
 /// Notes each thinking level that it gets.
 const NOTES_THINKING: &str = r#"
     if line["type"] == "control_request" and line["request"]["subtype"] == "set_max_thinking_tokens":
@@ -104,6 +118,11 @@ impl Starting {
 
     fn open_gate(&self) {
         std::fs::write(self.work().join("gate"), "go\n").unwrap();
+    }
+
+    /// Waits until the fake has read this many messages.
+    async fn reads(&self, count: usize) {
+        self.gateway().until("messages to the agent", |_| (self.heard().len() == count).then_some(())).await;
     }
 
     fn heard(&self) -> Vec<String> {
@@ -189,6 +208,36 @@ async fn interrupt_during_the_start_withdraws_its_messages() {
     starting.gateway().send(message("go on", MessagePriority::Queued));
     starting.gateway().sees("turn_completed").await;
     assert_eq!(starting.heard(), ["write a poem\n\ngo on"], "the agent learns its task");
+}
+
+#[tokio::test]
+async fn interrupt_before_the_agent_takes_its_task_keeps_the_task() {
+    let starting = Starting::playing(KEEPS_TWO, &[]).await;
+    starting.open_gate();
+    starting.reads(1).await;
+    starting.gateway().send_until_done(Command::Interrupt {}).await;
+    // The task precedes the next message, which is interrupted as well.
+    let sent = starting.gateway().send(message("go on", MessagePriority::Queued));
+    starting.reads(2).await;
+    starting.gateway().send_until_done(Command::Interrupt {}).await;
+    starting.gateway().acknowledged(sent, "interrupted").await;
+    starting.gateway().send(message("continue", MessagePriority::Queued));
+    starting.gateway().sees("turn_completed").await;
+    let heard = ["write a poem", "write a poem\n\ngo on", "write a poem\n\ncontinue"];
+    assert_eq!(starting.heard(), heard);
+}
+
+#[tokio::test]
+async fn process_that_dies_by_an_interrupt_does_not_drop_the_task() {
+    let starting = Starting::playing(DIES_BY_CANCEL, &[]).await;
+    starting.open_gate();
+    starting.reads(1).await;
+    starting.gateway().send_until_done(Command::Interrupt {}).await;
+    starting.gateway().send(message("go on", MessagePriority::Queued));
+    starting.processes(2).await;
+    starting.open_gate();
+    starting.gateway().sees("turn_completed").await;
+    assert_eq!(starting.heard(), ["write a poem", "write a poem\n\ngo on"]);
 }
 
 #[tokio::test]
