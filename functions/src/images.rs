@@ -105,7 +105,8 @@ pub(crate) fn blob_key(image: &MessageImage) -> Result<BlobKey, Problem> {
     BlobKey::with_digest(&prefix, image.sha256.as_str()).map_err(Problem::internal)
 }
 
-/// Stores the bytes. The caller does this before it commits the references, so that no reference names a missing image.
+/// Stores the bytes. The caller does this just before it commits the references: no reference names a missing image, and a refused request
+/// leaves no image.
 pub(crate) async fn store(
     app: &App,
     images: &[ReceivedImage],

@@ -227,6 +227,12 @@ impl ProjectFixture {
         brake
     }
 
+    /// The number of contents that sessions have.
+    pub(crate) fn stored_blobs(&self) -> usize {
+        let Ok(sessions) = std::fs::read_dir(self.engines.folder().join("blobs/sessions")) else { return 0 };
+        sessions.map(|session| std::fs::read_dir(session.unwrap().path()).unwrap().count()).sum()
+    }
+
     /// Removes an entry of the session's journal, as the retention of records does.
     pub(crate) async fn expire_entry(&self, sequence: u64) {
         let key = Key::new(layout::session_partition(self.session), format!("J#{sequence:016}"));

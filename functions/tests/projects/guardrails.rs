@@ -13,6 +13,7 @@ use pilothouse_test_support::{received, sealed_event};
 
 use super::*;
 use crate::fixture::owner;
+use crate::images::image;
 
 /// A guardrail for texts with `secret`.
 fn secrets(action: &str) -> Value {
@@ -66,6 +67,19 @@ fn is_blocked(response: &(u16, Value)) {
 
 fn subjects(trips: &[Value]) -> Vec<&str> {
     trips.iter().map(|trip| trip["subject"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn blocked_message_leaves_no_images() {
+    let fixture = ProjectFixture::guarded(json!({ "inputGuardrails": [secrets("block")] })).await;
+    let queue = fixture.session_path("/messages/queue");
+    let say = async |content: &str| {
+        fixture.send("POST", &queue, json!({ "content": content, "images": [image()] })).await
+    };
+    is_blocked(&say("the secret is 7").await);
+    assert_eq!(fixture.stored_blobs(), 0);
+    let (status, sent) = say("look").await;
+    assert_eq!((status, fixture.stored_blobs()), (201, 1), "{sent}");
 }
 
 #[tokio::test]

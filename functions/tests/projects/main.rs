@@ -16,6 +16,7 @@ mod controls;
 mod fixture;
 mod free_decisions;
 mod guardrails;
+mod images;
 mod injections;
 mod portfolio;
 mod recovery;

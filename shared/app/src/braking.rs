@@ -105,11 +105,12 @@ impl App {
     }
 
     /// Like [`App::change_session_under_brakes`], for a domain call that sends a text to the agent. It receives the guardrails on the
-    /// input of the agent; those that refuse the text are recorded (decision 79).
+    /// input of the agent; those that refuse the text are recorded (decision 79). `store_images` runs before the commit, so that a refused
+    /// text leaves nothing.
     ///
     /// # Errors
     /// [`SessionError::InputBlocked`], and those of [`App::change_session_under_brakes`].
-    pub async fn send_to_agent(
+    pub async fn send_to_agent<B: Future<Output = Result<(), Problem>>>(
         &self,
         command: &CommandContext,
         id: AgentSessionId,
@@ -119,6 +120,7 @@ impl App {
             &mut DomainContext<'_>,
         ) -> Result<Events, Problem>,
         show: impl Fn(&Conversation) -> Result<CommandResponse, Problem>,
+        store_images: impl FnMut() -> B,
     ) -> Result<CommandResponse, Problem> {
         let load = async || {
             let state = self.load_with_brakes(command, id).await?;
@@ -130,7 +132,7 @@ impl App {
             let send = |it: &mut Conversation, ctx: &mut DomainContext<'_>| send(it, &guardrails, ctx);
             self.decide_under_brakes(command, state, ctx, send, &show)
         };
-        let outcome = self.unit_of_work().run_command(command, load, decide).await;
+        let outcome = self.unit_of_work().run_command_storing(command, load, decide, store_images).await;
         self.record_refusal(command, id, outcome).await
     }
 

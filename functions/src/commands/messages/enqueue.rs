@@ -72,7 +72,6 @@ async fn enqueue_message(
     {
         return Ok(response);
     }
-    images::store(&app, &received, id).await?;
     let message_id = input.message_id.unwrap_or_else(|| MessageId::new(FreshIds.fresh()));
     let enqueued = app
         .send_to_agent(
@@ -96,6 +95,7 @@ async fn enqueue_message(
                     None => Err(Problem::internal("the enqueued message is not in the queue")),
                 }
             },
+            async || images::store(&app, &received, id).await,
         )
         .await;
     match enqueued {

@@ -192,8 +192,8 @@ async fn start_session(
     app.refuse_unmetered(&plan.session.new).await?;
     let id = plan.session.new.id;
     plan.images = images::references(&images, id);
-    images::store(&app, &images, id).await?;
-    app.open_for_owner(&command, &plan, Ok).await
+    let store_images = async || images::store(&app, &images, id).await;
+    app.open_for_owner(&command, &plan, Ok, store_images).await
 }
 
 #[cfg(test)]

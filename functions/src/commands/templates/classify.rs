@@ -153,7 +153,7 @@ async fn classify_event(
     if let Some(plan) = body.input.plan(&app, &template).await? {
         app.refuse_unmetered(&plan.session.new).await?;
         let show = |started| Ok(body.input.response(&template, Some(started)));
-        return app.open_for_owner(&command, &plan, show).await;
+        return app.open_for_owner(&command, &plan, show, async || Ok(())).await;
     }
     // A repeated request with the same idempotency key receives the same response, even if the rules have changed.
     let response = CommandResponse::new(StatusCode::OK, None, &body.input.response(&template, None))?;

@@ -1,5 +1,7 @@
 //! Runs a command as one unit of work, with its idempotency record.
 
+use std::future::ready;
+
 use pilothouse_domain::{DomainContext, IdSource};
 use pilothouse_store::{Commit, CommitError};
 use uuid::Uuid;
@@ -18,9 +20,25 @@ impl UnitOfWork<'_> {
     pub async fn run_command<S, F: Future<Output = Result<S, Problem>>>(
         self,
         command: &CommandContext,
+        load: impl FnMut() -> F,
+        decide: impl FnMut(S, &mut DomainContext<'_>) -> Result<Decision<CommandResponse>, Problem>,
+    ) -> Result<CommandResponse, Problem> {
+        self.run_command_storing(command, load, decide, || ready(Ok(()))).await
+    }
+
+    /// Like [`Self::run_command`]. `store_blobs` runs before each attempt to commit, so a refused command stores nothing, and the commit
+    /// refers to contents that exist.
+    pub async fn run_command_storing<S, F, B>(
+        self,
+        command: &CommandContext,
         mut load: impl FnMut() -> F,
         mut decide: impl FnMut(S, &mut DomainContext<'_>) -> Result<Decision<CommandResponse>, Problem>,
-    ) -> Result<CommandResponse, Problem> {
+        mut store_blobs: impl FnMut() -> B,
+    ) -> Result<CommandResponse, Problem>
+    where
+        F: Future<Output = Result<S, Problem>>,
+        B: Future<Output = Result<(), Problem>>,
+    {
         let store = self.store;
         let mut ids = RepeatedIds::default();
         let mut attempts = Attempts::new(command.retry_policy());
@@ -37,7 +55,10 @@ impl UnitOfWork<'_> {
                     Err(refusal) => Err(refusal),
                 };
                 let (mut commit, response) = match decided {
-                    Ok(Decision::Commit(commit, response)) => (commit, response),
+                    Ok(Decision::Commit(commit, response)) => {
+                        store_blobs().await?;
+                        (commit, response)
+                    }
                     Ok(Decision::Unchanged(response)) if !command.has_idempotency_key() => {
                         return Ok(response);
                     }

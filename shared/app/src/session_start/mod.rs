@@ -204,12 +204,14 @@ impl App {
     }
 
     /// Opens a session for its owner. The response is 201 with a slot, or 202 for a Queued session. `show` may embed the session
-    /// in a larger response. Fails with [`Problem::Pool`] when too many sessions wait.
-    pub async fn open_for_owner<V: Serialize>(
+    /// in a larger response. `store_images` runs before the commit, so that a refused start leaves nothing. Fails with
+    /// [`Problem::Pool`] when too many sessions wait.
+    pub async fn open_for_owner<V: Serialize, B: Future<Output = Result<(), Problem>>>(
         &self,
         command: &CommandContext,
         plan: &SessionPlan,
         show: impl Fn(StartedSession) -> Result<V, Problem>,
+        store_images: impl FnMut() -> B,
     ) -> Result<CommandResponse, Problem> {
         let room = StartRoom::default();
         let load = async || {
@@ -221,7 +223,8 @@ impl App {
             let response = opening.response(&show(opening.view())?)?;
             Ok(Decision::Commit(opening.commit, response))
         };
-        let mut response = self.unit_of_work().run_command(command, load, decide).await?;
+        let mut response =
+            self.unit_of_work().run_command_storing(command, load, decide, store_images).await?;
         show_key(self, &mut response);
         Ok(response)
     }
