@@ -109,20 +109,23 @@ pub(crate) fn begin(launch: &SidecarLaunch) {
     }
 }
 
-/// Adds a notice to the spool that lists the unreported files, if they differ from the last list. Returns whether it did.
+/// Adds a notice to the spool that lists the unreported files, if they differ from the last list. An empty list withdraws the last one.
+/// Returns whether it did.
 pub(crate) async fn report(launch: &SidecarLaunch, spool: &Spool) -> Result<bool, SpoolError> {
     // The first event of a run must be `sidecar_ready`.
     if launch.request.agent.is_none() || spool.last_sequence().await? == 0 {
         return Ok(false);
     }
     let Some(found) = find_in_time(launch.clone()).await else { return Ok(false) };
-    let Some(summary) = found.summary() else { return Ok(false) };
     let detail = serde_json::to_value(&found)?;
     let (listed, hash) =
         (Path::new(&launch.session_home).join(LISTED), sha256_hex(detail.to_string().as_bytes()));
-    if read_own(&listed, MAX_LISTED).is_ok_and(|last| last == hash.as_bytes()) {
+    let last = read_own(&listed, MAX_LISTED).ok();
+    if last.as_ref().is_some_and(|last| last == hash.as_bytes()) {
         return Ok(false);
     }
+    let withdrawal = || found.withdrawal().filter(|_| last.is_some()).map(str::to_owned);
+    let Some(summary) = found.summary().or_else(withdrawal) else { return Ok(false) };
     let notice = RawEvent::Notice { name: NOTICE.to_owned(), summary, detail: Some(detail) };
     spool.append(Outgoing::event(notice)?).await?;
     // Outside of a container, whose agent may have made a link of it.
@@ -411,6 +414,21 @@ mod tests {
             report(&given.launch, &spool).await.unwrap();
             assert_eq!(spool.last_sequence().await.unwrap(), expected, "{path:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn list_is_withdrawn_once_when_its_files_are_reported() {
+        let given = given();
+        let spool = open(given.home.path());
+        let log = RawEvent::LogChunk { stream: "agent".into(), content: "ready".into() };
+        spool.append(Outgoing::event(log).unwrap()).await.unwrap();
+        given.write("a", "x");
+        assert!(report(&given.launch, &spool).await.unwrap());
+        given.reported("a", "x");
+        assert!(report(&given.launch, &spool).await.unwrap(), "it is withdrawn");
+        assert!(!report(&given.launch, &spool).await.unwrap());
+        given.write("b", "x");
+        assert!(report(&given.launch, &spool).await.unwrap(), "another list");
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use pilothouse_domain::TurnId;
 use pilothouse_domain::value::SessionOutcome;
+use pilothouse_functions::events::intake;
+use pilothouse_test_support::{received, sealed_event};
 
 use super::authorization::call;
 use super::*;
@@ -290,4 +292,44 @@ async fn decision_log_is_limited_to_a_period() {
     assert_eq!(calls(&format!("?since=2026-05-01T12:00:10Z&cursor={next}")).await, ["t2"]);
     let (status, _) = fixture.send("GET", &format!("{path}?cursor={next}"), Value::Null).await;
     assert_eq!(status, 422, "the cursor of another period");
+}
+
+/// A notice of the sidecar that lists files of 3 bytes.
+fn list_of_files(paths: &[&str]) -> Value {
+    let files = paths.iter().map(|path| {
+        json!({ "path": path, "sizeBytes": 3, "changedAt": "2026-05-01T11:00:00.000Z", "reason": "never_reported" })
+    });
+    let detail = json!({
+        "files": files.collect::<Vec<_>>(), "total": paths.len(), "totalBytes": 3 * paths.len(), "complete": true,
+    });
+    json!({ "type": "notice", "name": "unreported_files", "summary": "Files", "detail": detail })
+}
+
+#[tokio::test]
+async fn list_of_unreported_files_ends_when_they_are_saved() {
+    let fixture = ProjectFixture::working().await;
+    let run = fixture.run().await;
+    let report = async |sequence: u64, paths: &[&str]| {
+        let sealed = sealed_event(&fixture.app, fixture.session, run, Some(sequence), list_of_files(paths));
+        assert_eq!(intake::process(&fixture.app, vec![received(sealed)]).await.done.len(), 1);
+        fixture.advance(Duration::from_secs(1));
+    };
+    let upload = async |path: &str, text: &str| {
+        let body = json!({ "path": path, "kind": "document", "workstream": "api", "text": text });
+        assert_eq!(fixture.send("POST", "/api/artifacts", body).await.0, 201);
+        fixture.advance(Duration::from_secs(1));
+    };
+    let risks = async || texts(&fixture.briefing().await["risks"]).len();
+    report(1, &["a.md", "b.md"]).await;
+    assert_eq!(risks().await, 1);
+    upload("a.md", "one").await;
+    upload("b.md", "other").await;
+    assert_eq!(risks().await, 1, "the artifact has another content");
+    fixture.advance(Duration::from_secs(1));
+    report(2, &["a.md"]).await;
+    assert_eq!(risks().await, 0, "the person has saved it");
+    report(3, &["c.md"]).await;
+    assert_eq!(risks().await, 1);
+    report(4, &[]).await;
+    assert_eq!(risks().await, 0, "a later run withdraws the list");
 }

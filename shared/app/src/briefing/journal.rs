@@ -2,7 +2,7 @@
 //! binary search, and the entries before the period.
 
 use pilothouse_api::briefing::BriefingLimit;
-use pilothouse_domain::journal::{Cause, JournalEntry};
+use pilothouse_domain::journal::JournalEntry;
 use pilothouse_domain::{AgentSession, AgentSessionId, ProjectAgent, ProjectAgentEvent, SessionEvent, Usd};
 
 use super::facts::{Period, Work, WorkEvent, WorkEventKind};
@@ -97,12 +97,16 @@ impl App {
         } else {
             self.last_entry_while(session, |entry| entry.at < period.since).await?
         };
-        let events = latest.iter().filter(|entry| entry.sequence > begin && period.contains(entry.at));
-        let events = events.flat_map(|entry| {
-            let of_domain = entry.events.iter().filter_map(|event| work_event(entry, event));
-            of_domain.chain(unreported_files(entry))
-        });
-        let events = events.collect();
+        let of_period = latest.iter().filter(|entry| entry.sequence > begin && period.contains(entry.at));
+        let of_period: Vec<_> = of_period.collect();
+        let unreported = self.unreported_files(session, &of_period).await?;
+        let unreported = unreported.map(|entry| found(entry, WorkEventKind::UnreportedFiles));
+        let events = of_period
+            .iter()
+            .copied()
+            .flat_map(|entry| entry.events.iter().filter_map(|event| work_event(entry, event)))
+            .chain(unreported)
+            .collect();
         let (now, before) = (session.metrics(), self.usage_at(session, begin).await?);
         let spent = before.cost_usd.map(|before| now.total_cost_usd.excess_over(before));
         let work = Work {
@@ -159,13 +163,6 @@ fn work_event(entry: &JournalEntry, event: &SessionEvent) -> Option<WorkEvent> {
         _ => return None,
     };
     Some(found(entry, kind))
-}
-
-/// The list of unreported files changes nothing in the session, so no event of the domain has it.
-fn unreported_files(entry: &JournalEntry) -> Option<WorkEvent> {
-    let Cause::Agent { body, .. } = &entry.cause else { return None };
-    let is_list = body["type"] == "notice" && body["name"] == "unreported_files";
-    is_list.then(|| found(entry, WorkEventKind::UnreportedFiles))
 }
 
 const fn found(entry: &JournalEntry, kind: WorkEventKind) -> WorkEvent {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`facts`] | the facts of a project and a period |
 //! | `journal` | reads the work of an agent from the journals of its sessions |
+//! | `unreported` | reads the files that an agent left without an artifact |
 //! | `compose` | the sections. It and the following modules are pure |
 //! | `finished`, `risks` | two of the sections |
 //! | `automatic` | decisions without a person, from the decision log |
@@ -19,6 +20,7 @@ mod journal;
 mod risks;
 #[cfg(test)]
 mod tests;
+mod unreported;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};

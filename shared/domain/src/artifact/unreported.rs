@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
@@ -25,14 +25,14 @@ pub enum ReportState {
     Current,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnreportedReason {
     NeverReported,
     ChangedSinceReport,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnreportedFile {
     pub path: String,
@@ -42,7 +42,7 @@ pub struct UnreportedFile {
 }
 
 /// The unreported files of a workspace.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnreportedFiles {
     /// At most [`Self::MAX_LISTED`], those that changed last first.
@@ -76,6 +76,12 @@ impl UnreportedFiles {
         files.sort_by(|a, b| (Reverse(a.changed_at), &a.path).cmp(&(Reverse(b.changed_at), &b.path)));
         files.truncate(Self::MAX_LISTED);
         Self { files, total, total_bytes, complete }
+    }
+
+    /// The sentence for the owner that withdraws the list before, if this one has no file.
+    pub fn withdrawal(&self) -> Option<&'static str> {
+        let is_empty = self.complete && self.total == 0;
+        is_empty.then_some("All files that the agent changed are saved as artifacts now, or are gone")
     }
 
     /// A sentence for the owner. `None` if there is no such file.
@@ -135,7 +141,11 @@ mod tests {
 
     #[test]
     fn workspace_without_unreported_files_has_no_summary() {
-        assert_eq!(find(vec![file("saved.md", 200, ReportState::Current)]).summary(), None);
+        let mut found = find(vec![file("saved.md", 200, ReportState::Current)]);
+        assert_eq!((found.summary(), found.withdrawal().is_some()), (None, true));
+        found.complete = false;
+        assert_eq!(found.withdrawal(), None, "there may be files that were not read");
+        assert_eq!(find(vec![file("new.md", 200, ReportState::Never)]).withdrawal(), None);
     }
 
     #[test]
