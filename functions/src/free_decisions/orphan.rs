@@ -4,7 +4,9 @@ use pilothouse_app::App;
 use pilothouse_app::braking::hold_if_braked;
 use pilothouse_app::http::Problem;
 use pilothouse_domain::decision::{Decision, FreeDecision, Resolution, ResolutionDelivery};
+use pilothouse_domain::escalation::InputGuardrail;
 use pilothouse_domain::journal::Cause;
+use pilothouse_domain::session::{SessionError, judge_resolution};
 use pilothouse_domain::{DomainContext, ProjectAgent, ProjectAgentId};
 use pilothouse_store::{Commit, LoadedConversation, OwnerBrakes};
 
@@ -60,6 +62,8 @@ impl Recipient {
 #[derive(Debug, Clone)]
 pub(super) struct OrphanState {
     recipient: Option<Recipient>,
+    /// The guardrails on the input of the recipient.
+    guardrails: Vec<InputGuardrail>,
 }
 
 impl OrphanState {
@@ -68,7 +72,11 @@ impl OrphanState {
             Some(agent) => Recipient::load(app, agent).await?,
             None => None,
         };
-        Ok(Self { recipient })
+        let guardrails = match &recipient {
+            Some(recipient) => app.input_guardrails(&recipient.loaded.conversation.session).await?,
+            None => Vec::new(),
+        };
+        Ok(Self { recipient, guardrails })
     }
 
     pub(super) fn deliver(
@@ -81,8 +89,14 @@ impl OrphanState {
         ctx: &mut DomainContext<'_>,
     ) -> Result<Option<ResolutionDelivery>, Problem> {
         let Some(recipient) = self.recipient else { return Ok(None) };
+        let tripped =
+            judge_resolution(&self.guardrails, resolution, &decision.subject).map_err(SessionError::from)?;
         let is_delivered = recipient.change(app, cause, commit, ctx, |it, ctx| {
-            it.conversation.receive_orphan_resolution(decision, resolution, ctx)
+            let mut events = it.conversation.receive_orphan_resolution(decision, resolution, ctx);
+            if !events.is_empty() {
+                events.extend(tripped);
+            }
+            events
         })?;
         Ok(is_delivered.then_some(ResolutionDelivery::Message))
     }

@@ -175,6 +175,80 @@ async fn edits_and_retries_are_judged() {
 }
 
 #[tokio::test]
+async fn answers_and_feedback_are_judged_on_every_route() {
+    let fixture = ProjectFixture::guarded(json!({ "inputGuardrails": [secrets("block")] })).await;
+    let asks = |request: &str| AgentFact::QuestionAsked {
+        request: request.parse().unwrap(),
+        questions: vec![serde_json::from_value(json!({ "question": "Which store?" })).unwrap()],
+        approval: None,
+        proposal: None,
+        timeout: None,
+    };
+    let shows = AgentFact::PlanShown { request: "p1".parse().unwrap(), content: None, timeout: None };
+    for fact in [asks("q1"), asks("q2"), shows] {
+        fixture.tell(fact).await;
+    }
+    let with = |answer: &str| json!([{ "question": "Which store?", "answer": answer }]);
+    let answer = async |answer: &str| {
+        let body = json!({ "requestId": "q1", "answers": with(answer) });
+        fixture.send("POST", &fixture.session_path("/answer"), body).await
+    };
+    is_blocked(&answer("the secret one").await);
+    assert_eq!(answer("SQLite").await.0, 200);
+    let decisions = fixture.inbox("").await;
+    let resolve = async |request: &str, resolution: Value| {
+        let decision = decisions.iter().find(|it| it["requestId"] == request).unwrap();
+        fixture.resolve_decision(decision, resolution).await
+    };
+    is_blocked(
+        &resolve("q2", json!({ "resolutionType": "answer", "answers": with("the secret one") })).await,
+    );
+    assert_eq!(resolve("q2", json!({ "resolutionType": "answer", "answers": with("SQLite") })).await.0, 202);
+    let reject = |why: &str| json!({ "resolutionType": "reject", "rationale": why });
+    is_blocked(&resolve("p1", reject("Use the secret")).await);
+    let plan = json!({ "requestId": "p1", "feedback": "Use the secret" });
+    is_blocked(&fixture.send("POST", &fixture.session_path("/plan/reject"), plan).await);
+    assert_eq!(resolve("p1", reject("Smaller")).await.0, 202);
+    fixture.react().await;
+    let trips = fixture.trips().await;
+    let mut subjects = subjects(&trips);
+    subjects.sort_unstable();
+    assert_eq!(subjects, ["answer", "answer", "feedback", "feedback"]);
+}
+
+#[tokio::test]
+async fn answer_to_an_orphan_is_judged_for_the_agent_that_receives_it() {
+    let fixture = ProjectFixture::working().await;
+    let policy = json!({ "default": "reassign", "gracePeriodMs": 0 });
+    fixture.configure(json!({ "orphanedDecisions": { "adaptive": policy } })).await;
+    let asked = AgentFact::QuestionAsked {
+        request: "q1".parse().unwrap(),
+        questions: vec![serde_json::from_value(json!({ "question": "Which store?" })).unwrap()],
+        approval: None,
+        proposal: None,
+        timeout: None,
+    };
+    fixture.tell(asked).await;
+    assert_eq!(fixture.send("POST", &fixture.session_path("/cancel"), json!({})).await.0, 202);
+    let agent = json!({
+        "projectId": fixture.project, "objective": "Build it", "workingDirectory": "/w", "budgetCapUsd": "5",
+        "brief": { "role": "Builder", "workstream": "api",
+            "guardrailPolicy": { "inputGuardrails": [secrets("block")] } },
+    });
+    assert_eq!(fixture.send("POST", "/api/agents/spawn", agent).await.0, 201);
+    fixture.process_deadlines().await;
+    let orphan = fixture.only("").await;
+    assert_eq!(orphan["stage"], "reassigned", "{orphan}");
+    let answer = |text: &str| {
+        let answers = json!([{ "question": "Which store?", "answer": text }]);
+        json!({ "resolutionType": "answer", "answers": answers })
+    };
+    is_blocked(&fixture.resolve_decision(&orphan, answer("the secret one")).await);
+    let (status, resolved) = fixture.resolve_decision(&orphan, answer("SQLite")).await;
+    assert_eq!((status, &resolved["delivery"]), (200, &json!("message")), "{resolved}");
+}
+
+#[tokio::test]
 async fn instructions_for_a_summary_are_judged() {
     let fixture = ProjectFixture::guarded(json!({ "inputGuardrails": [secrets("block")] })).await;
     fixture.tell(AgentFact::SidecarReady(Capabilities { compaction: true, ..Capabilities::default() })).await;

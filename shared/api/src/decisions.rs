@@ -203,6 +203,8 @@ pub fn trip_in_words(subject: TripSubject, action: GuardrailAction) -> String {
         TripSubject::Objective => "the objective",
         TripSubject::Message => "a message to the agent",
         TripSubject::Instruction => "an instruction to the agent",
+        TripSubject::Answer => "an answer to the agent",
+        TripSubject::Feedback => "feedback for the agent",
         TripSubject::Output => "the output",
     };
     match (subject, action) {

@@ -3,6 +3,7 @@
 
 use pilothouse_api::sessions::SessionView;
 use pilothouse_domain::conversation::Conversation;
+use pilothouse_domain::decision::OwnerDecision;
 use pilothouse_domain::escalation::InputGuardrail;
 use pilothouse_domain::session::{Operation, SessionError};
 use pilothouse_domain::{AgentSession, AgentSessionId, DomainContext, Events, UserId};
@@ -83,6 +84,36 @@ impl App {
             self.decide_on_session(command, loaded, ctx, unless_braked, &show)
         };
         self.unit_of_work().run_command(command, load, decide).await
+    }
+
+    /// Applies the owner's decision on a request, unless a brake stops the session. The guardrails on the input of the agent judge what the
+    /// owner says to it; those that refuse it are recorded (decision 79).
+    ///
+    /// # Errors
+    /// [`SessionError::InputBlocked`], and those of [`App::change_session_unless_braked`].
+    pub async fn decide_request(
+        &self,
+        command: &CommandContext,
+        id: AgentSessionId,
+        decision: &OwnerDecision,
+    ) -> Result<CommandResponse, Problem> {
+        let load = async || {
+            let state = self.load_with_brakes(command, id).await?;
+            let guardrails = self.input_guardrails(&state.loaded.conversation.session).await?;
+            Ok((state, guardrails))
+        };
+        let decide = |(state, guardrails): (BrakedState, Vec<InputGuardrail>),
+                      ctx: &mut DomainContext<'_>| {
+            let BrakedState { loaded, brakes } = state;
+            let unless_braked = |it: &mut Conversation, ctx: &mut DomainContext<'_>| {
+                let events = it.resolve_guarded(decision.clone(), &guardrails, ctx)?;
+                ensure_not_braked(&brakes, &it.session)?;
+                Ok(events)
+            };
+            self.decide_on_session(command, loaded, ctx, unless_braked, CommandResponse::session)
+        };
+        let outcome = self.unit_of_work().run_command(command, load, decide).await;
+        self.record_refusal(command, id, outcome).await
     }
 
     /// Changes a session by a domain call that may have the agent receive something. If a brake stops the session, the same commit

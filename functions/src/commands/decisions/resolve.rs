@@ -23,7 +23,7 @@ use pilothouse_domain::decision::{
     ResolutionType, ResolvedBy,
 };
 use pilothouse_domain::escalation::{
-    DecidingRule, Listing, Policy, ReportedRisk, StandingApproval, ToolCall,
+    DecidingRule, InputGuardrail, Listing, Policy, ReportedRisk, StandingApproval, ToolCall,
 };
 use pilothouse_domain::session::SessionError;
 use pilothouse_domain::text::Feedback;
@@ -97,6 +97,8 @@ struct SessionState {
     decision: Decision,
     loaded: LoadedConversation,
     brakes: OwnerBrakes,
+    /// The guardrails on the input of the agent.
+    guardrails: Vec<InputGuardrail>,
     standing: Option<StandingApprovalTarget>,
 }
 
@@ -181,6 +183,7 @@ impl StandingApprovalTarget {
 
 /// Responds with 202 and the decision while its agent has not received the resolution, otherwise with 200. The first resolution wins:
 /// a later one gets 409 `decision-over` with the winner and the time. While a brake stops the session, the response is 409 `braked`.
+/// Words that a guardrail of the agent's brief blocks are refused with 409 `guardrail-blocked`, and the decision waits.
 async fn resolve_decision(
     State(app): State<App>,
     command: CommandContext,
@@ -202,12 +205,13 @@ async fn resolve_decision(
         let session = decision.session_id().ok_or_else(Problem::no_session)?;
         let loaded = app.load_session(&command, session).await?;
         let brakes = app.store.brakes(&command.owner).await?;
+        let guardrails = app.input_guardrails(&loaded.conversation.session).await?;
         let standing = if proposed.always_approve {
             StandingApprovalTarget::load(&app, &command, &decision).await?
         } else {
             None
         };
-        Ok(ResolveState::OfSession(Box::new(SessionState { decision, loaded, brakes, standing })))
+        Ok(ResolveState::OfSession(Box::new(SessionState { decision, loaded, brakes, guardrails, standing })))
     };
     let decide = |state: ResolveState, ctx: &mut DomainContext<'_>| match state {
         ResolveState::OfSession(state) => decide(&app, &command, &proposed, *state, ctx),
@@ -217,7 +221,7 @@ async fn resolve_decision(
     if !matches!(resolved, Err(Problem::Session(SessionError::InputBlocked(_)))) {
         return resolved;
     }
-    // A guardrail refuses the objective with which the agent would start again.
+    // A guardrail refuses what the person says to the agent, or the objective with which the agent would start again.
     let decision = app.store.loaded_decision(&command.owner, id).await?;
     match decision.and_then(|decision| decision.value.session_id()) {
         Some(session) => app.record_refusal(&command, session, resolved).await,
@@ -229,7 +233,7 @@ fn decide(
     app: &App,
     command: &CommandContext,
     proposed: &ProposedResolution,
-    SessionState { decision, loaded, brakes, standing }: SessionState,
+    SessionState { decision, loaded, brakes, guardrails, standing }: SessionState,
     ctx: &mut DomainContext<'_>,
 ) -> Result<unit_of_work::Decision<CommandResponse>, Problem> {
     let Some(open) = loaded.conversation.session.open_decision(decision.id) else {
@@ -245,7 +249,7 @@ fn decide(
         loaded,
         ctx,
         |it, ctx| {
-            let events = it.resolve(of_owner, ctx)?;
+            let events = it.resolve_guarded(of_owner, &guardrails, ctx)?;
             ensure_not_braked(&brakes, &it.session)?;
             Ok(events)
         },

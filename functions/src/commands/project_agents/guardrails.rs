@@ -29,7 +29,7 @@ pub struct GuardrailPolicyInput {
     pub tool_guardrails: Vec<ToolGuardrailInput>,
 }
 
-/// A guardrail for texts that are sent to the agent: its objective, messages, and instructions.
+/// A guardrail for texts that are sent to the agent: its objective, messages, instructions, answers, and reasons of decisions.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
 #[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]

@@ -46,7 +46,8 @@ pub struct OneAnswer {
     pub answer: AnswerText,
 }
 
-/// Responds with 200 and the session. The agent continues.
+/// Responds with 200 and the session. The agent continues. An answer that a guardrail of the agent's brief blocks is refused with 409
+/// `guardrail-blocked`, and the agent waits for another one.
 async fn answer_question(
     State(app): State<App>,
     command: CommandContext,
@@ -58,5 +59,5 @@ async fn answer_question(
     let answers: Vec<_> =
         answers.into_iter().map(|a| GivenAnswer { question: a.question, answer: a.answer.into() }).collect();
     let decision = OwnerDecision::Answer { request: request_id, answers };
-    app.change_session_unless_braked(&command, id, |it, ctx| Ok(it.resolve(decision.clone(), ctx)?)).await
+    app.decide_request(&command, id, &decision).await
 }

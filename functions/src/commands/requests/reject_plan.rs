@@ -34,7 +34,8 @@ pub struct RejectPlan {
     pub feedback: Feedback,
 }
 
-/// Responds with 200 and the session. The agent revises its plan.
+/// Responds with 200 and the session. The agent revises its plan. Feedback that a guardrail of the agent's brief blocks is refused with
+/// 409 `guardrail-blocked`, and the plan waits.
 async fn reject_plan(
     State(app): State<App>,
     command: CommandContext,
@@ -44,5 +45,5 @@ async fn reject_plan(
     let command = command.with_body(&body.hash);
     let RejectPlan { request_id, feedback } = body.input;
     let decision = OwnerDecision::RejectPlan { request: request_id, feedback };
-    app.change_session_unless_braked(&command, id, |it, ctx| Ok(it.resolve(decision.clone(), ctx)?)).await
+    app.decide_request(&command, id, &decision).await
 }

@@ -2,6 +2,7 @@
 
 use super::Conversation;
 use crate::decision::OwnerDecision;
+use crate::escalation::InputGuardrail;
 use crate::session::{RequestAnswer, SessionError};
 use crate::tick::TickReading;
 use crate::value::MessageSource;
@@ -15,8 +16,23 @@ impl Conversation {
         decision: OwnerDecision,
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
+        self.resolve_guarded(decision, &[], ctx)
+    }
+
+    /// Like [`Self::resolve`], for an agent whose brief may have guardrails on its input. They judge what the owner says to the agent.
+    ///
+    /// # Errors
+    /// Also [`SessionError::InputBlocked`]. The agent goes on waiting.
+    pub fn resolve_guarded(
+        &mut self,
+        decision: OwnerDecision,
+        guardrails: &[InputGuardrail],
+        ctx: &mut DomainContext<'_>,
+    ) -> Result<Events, SessionError> {
+        let tripped = self.session.judge_decision(&decision, guardrails)?;
         let mut events = self.session.decide(decision, ctx)?;
         events.extend(self.send_unacknowledged_answers(&events, ctx));
+        events.extend(tripped);
         Ok(events)
     }
 

@@ -13,6 +13,7 @@
 //! | `resolution` | what a person may answer |
 //! | `subject` | what a decision is about |
 //! | `timeout` | what a timeout does in a project |
+//! | `words` | what a person says to the agent in a resolution |
 
 mod coherence;
 mod free;
@@ -25,6 +26,7 @@ mod recovery;
 mod resolution;
 mod subject;
 mod timeout;
+mod words;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

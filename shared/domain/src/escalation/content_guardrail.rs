@@ -10,7 +10,7 @@ use crate::names::named;
 use crate::output_schema::OutputViolation;
 use crate::text::{ArgumentPattern, GuardrailDescription, GuardrailName};
 
-/// A guardrail for texts that are sent to the agent: its objective, messages, and instructions.
+/// A guardrail for texts that are sent to the agent: its objective, messages, instructions, answers, and reasons of decisions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InputGuardrail {
@@ -83,6 +83,10 @@ pub enum TripSubject {
     Message,
     /// An instruction for a retry, or for a summary of the conversation.
     Instruction,
+    /// An answer to a question of the agent, in other words than those of its options.
+    Answer,
+    /// Why a person rejects a plan or a call, or chooses an option.
+    Feedback,
     /// An output of the agent.
     Output,
 }
@@ -91,13 +95,17 @@ named!(TripSubject {
     Objective => "objective",
     Message => "message",
     Instruction => "instruction",
+    Answer => "answer",
+    Feedback => "feedback",
     Output => "output",
 });
 
 impl TripSubject {
     pub const fn level(self) -> GuardrailLevel {
         match self {
-            Self::Objective | Self::Message | Self::Instruction => GuardrailLevel::Input,
+            Self::Objective | Self::Message | Self::Instruction | Self::Answer | Self::Feedback => {
+                GuardrailLevel::Input
+            }
             Self::Output => GuardrailLevel::Output,
         }
     }

@@ -119,7 +119,7 @@ pub use error::SessionError;
 pub use event::{Events, SessionEvent};
 pub use fact::{AgentFact, MeterTotals, UsageReport};
 pub use grants::Grant;
-pub use guardrails::judge_input;
+pub use guardrails::{judge_input, judge_resolution};
 pub use hold::HeldBy;
 use hold::Hold;
 pub use inbox::{Arrival, Gap, Inbox};

@@ -1,14 +1,17 @@
 //! Guardrails of a brief on what the agent receives and submits (S2 `GuardrailPolicy`; decision 79).
 
+use pilothouse_domain::decision::OwnerDecision;
 use pilothouse_domain::effect::{BlastRadius, Severity};
 use pilothouse_domain::escalation::{GuardrailPolicy, InputGuardrail, TripSubject};
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SessionError, judge_input};
 use pilothouse_domain::text::{Feedback, MessageContent};
-use pilothouse_domain::value::{OutputRules, SessionOutcome, SessionOutput};
+use pilothouse_domain::value::{
+    Answer, OutputRules, Question, QuestionOption, SessionOutcome, SessionOutput, ToolApproval,
+};
 use pilothouse_domain::{Events, SessionEvent};
 use serde_json::{Value, json};
 
-use crate::scenario::{Scenario, Step, completes, ends, message, new_message, turn};
+use crate::scenario::{Scenario, Step, asks, call, completes, ends, message, new_message, shows, turn};
 
 fn policy(value: Value) -> GuardrailPolicy {
     serde_json::from_value(value).unwrap()
@@ -154,6 +157,98 @@ fn instructions_for_a_summary_are_judged() {
         .when(compacts(Some("Keep the secret"), &secrets("log")))
         .then_events(&["AdjustmentRequested", "GuardrailTripped"])
         .then(trips, &tripped(TripSubject::Instruction));
+}
+
+fn resolves(decision: OwnerDecision, guardrails: &[InputGuardrail]) -> impl FnOnce(&mut Scenario) -> Step {
+    move |s| s.commit(|c, ctx| c.resolve_guarded(decision, guardrails, ctx))
+}
+
+fn answers(question: &str, answer: &str) -> OwnerDecision {
+    let answers = vec![Answer { question: question.to_owned(), answer: answer.to_owned() }];
+    OwnerDecision::Answer { request: call("q1"), answers }
+}
+
+#[test]
+fn answers_to_questions_are_judged() {
+    let judged = |answer: &str, action: &str| resolves(answers("q1?", answer), secrets(action).leak());
+    Scenario::running()
+        .told(asks("q1"))
+        .refuses("guardrail-blocked", judged("the secret is 7", "block"))
+        .then_status(S::WaitingForInput)
+        .when(judged("the secret is 7", "warn"))
+        .then_events(&["InputReceived", "GuardrailTripped"])
+        .then(trips, &tripped(TripSubject::Answer))
+        .refuses("request-over", judged("the secret is 7", "block"));
+}
+
+#[test]
+fn options_of_the_agent_are_not_judged() {
+    let option = |label: &str| QuestionOption { label: label.to_owned(), description: None };
+    let question = Question {
+        question: "Which?".to_owned(),
+        header: None,
+        options: vec![option("a secret"), option("none")],
+        multi_select: false,
+    };
+    let asks = |questions: Vec<Question>| AgentFact::QuestionAsked {
+        request: call("q1"),
+        questions,
+        approval: None,
+        proposal: None,
+        timeout: None,
+    };
+    let block = secrets("block");
+    let single = Scenario::running().told(asks(vec![question.clone()]));
+    single.clone().when(resolves(answers("Which?", "a secret"), &block)).then_events(&["InputReceived"]);
+    single.refuses("guardrail-blocked", resolves(answers("Which?", "another secret"), &block));
+    let several = Question { multi_select: true, ..question };
+    let several = Scenario::running().told(asks(vec![several]));
+    let both = "none, a secret";
+    several.clone().when(resolves(answers("Which?", both), &block)).then_events(&["InputReceived"]);
+    several.refuses("guardrail-blocked", resolves(answers("Which?", "none, another secret"), &block));
+}
+
+#[test]
+fn feedback_on_plans_and_reasons_of_denials_are_judged() {
+    let rejects = || OwnerDecision::RejectPlan {
+        request: call("p1"),
+        feedback: Feedback::parse("Use the secret").unwrap(),
+    };
+    Scenario::running()
+        .refuses("request-over", resolves(rejects(), &secrets("block")))
+        .told(shows("p1"))
+        .refuses("guardrail-blocked", resolves(rejects(), &secrets("block")))
+        .then_status(S::WaitingForApproval)
+        .when(resolves(rejects(), &secrets("log")))
+        .then_events(&["PlanRejected", "GuardrailTripped"])
+        .then(trips, &tripped(TripSubject::Feedback));
+    let approval = ToolApproval {
+        tool_name: "Bash".to_owned(),
+        input: "{}".to_owned(),
+        allow: "Allow".to_owned(),
+        deny: "Deny".to_owned(),
+        modifiable: false,
+        verdict: None,
+    };
+    let question = Question {
+        question: "May it read the secret?".to_owned(),
+        header: None,
+        options: Vec::new(),
+        multi_select: false,
+    };
+    let asked = AgentFact::QuestionAsked {
+        request: call("q1"),
+        questions: vec![question],
+        approval: Some(approval.clone()),
+        proposal: None,
+        timeout: None,
+    };
+    let denies = |why: Option<&str>| answers("May it read the secret?", &approval.denial(why));
+    Scenario::running()
+        .told(asked)
+        .refuses("guardrail-blocked", resolves(denies(Some("it is secret")), &secrets("block")))
+        .when(resolves(denies(None), &secrets("block")))
+        .then_events(&["InputReceived"]);
 }
 
 #[test]
