@@ -56,8 +56,12 @@ pub(crate) fn permission(request: &str) -> AgentFact {
 }
 
 async fn send_as(app: &App, owner: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
+    send_request(app, owner, Request::builder().method(method).uri(path), body).await
+}
+
+async fn send_request(app: &App, owner: &str, request: http::request::Builder, body: Value) -> (u16, Value) {
     let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
-    let mut request = Request::builder().method(method).uri(path).body(body).unwrap();
+    let mut request = request.body(body).unwrap();
     request.extensions_mut().insert(VerifiedOwner(UserId::parse(owner).unwrap()));
     let response = pilothouse_functions::router(app.clone()).oneshot(request).await.unwrap();
     let status = response.status().as_u16();
@@ -168,6 +172,12 @@ impl ProjectFixture {
 
     pub(crate) async fn send(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
         self.send_as("ada", method, path, body).await
+    }
+
+    /// Sends a POST request with an idempotency key.
+    pub(crate) async fn post_with_key(&self, key: &str, path: &str, body: Value) -> (u16, Value) {
+        let request = Request::builder().method("POST").uri(path).header("Idempotency-Key", key);
+        send_request(&self.app, "ada", request, body).await
     }
 
     pub(crate) async fn send_as(&self, owner: &str, method: &str, path: &str, body: Value) -> (u16, Value) {

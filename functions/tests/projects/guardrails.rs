@@ -153,6 +153,34 @@ async fn repeated_message_is_answered_though_the_brief_blocks_it_now() {
 }
 
 #[tokio::test]
+async fn refusal_of_a_repeated_request_is_recorded_once() {
+    let fixture = ProjectFixture::guarded(json!({ "inputGuardrails": [secrets("block")] })).await;
+    let queue = fixture.session_path("/messages/queue");
+    let say = async |key: &str, content: &str| {
+        is_blocked(&fixture.post_with_key(key, &queue, json!({ "content": content })).await);
+    };
+    for _ in 0..3 {
+        say("a", "the secret is 7").await;
+    }
+    let text = "the secret is 8";
+    join_all([say("b", text), say("b", text), say("b", text)]).await;
+    fixture.react().await;
+    assert_eq!(fixture.trips().await.len(), 2);
+    say("b", "the secret is 9").await;
+    fixture.react().await;
+    assert_eq!(fixture.trips().await.len(), 3, "another text");
+    assert_eq!(fixture.queued().await, [] as [&str; 0]);
+
+    let policy = json!({ "inputGuardrails": [secrets("block")] });
+    let agent = json!({ "brief": { "role": "Writer", "workstream": "api", "guardrailPolicy": policy },
+        "objective": "Publish the secret", "workingDirectory": "/w", "budgetCapUsd": "5" });
+    for _ in 0..2 {
+        is_blocked(&fixture.post_with_key("c", "/api/agents/spawn", agent.clone()).await);
+    }
+    assert_eq!(fixture.trips().await.len(), 4, "the refused objective is logged once");
+}
+
+#[tokio::test]
 async fn edits_and_retries_are_judged() {
     let fixture = ProjectFixture::guarded(json!({ "inputGuardrails": [secrets("block")] })).await;
     let (_, sent) = fixture.say("hello").await;

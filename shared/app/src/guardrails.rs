@@ -11,7 +11,7 @@ use pilothouse_domain::{
     AgentSession, AgentSessionId, DomainContext, EventId, Events, IdSource as _, Project, ProjectAgent,
     UserId,
 };
-use pilothouse_store::{Commit, LoadedConversation};
+use pilothouse_store::{Commit, CommitError, LoadedConversation};
 
 use crate::command::{CommandContext, CommandResponse};
 use crate::http::Problem;
@@ -96,12 +96,14 @@ impl App {
             _ => None,
         };
         if let Some(blocked) = blocked {
-            self.record_blocked_input(session, &command.cause(), &blocked).await?;
+            let hash = command.refusal_hash(&blocked);
+            self.record_blocked_input(session, &command.cause(), &blocked, hash.as_deref()).await?;
         }
         result
     }
 
-    /// Records guardrails that refused a text in the journal of the session. Nothing else of it changes.
+    /// Records guardrails that refused a text in the journal of the session. Nothing else of it changes. A refusal with the same `hash` is
+    /// recorded once.
     ///
     /// # Errors
     /// [`Problem`] when the store fails.
@@ -110,15 +112,31 @@ impl App {
         session: AgentSessionId,
         cause: &Cause,
         blocked: &BlockedInput,
+        hash: Option<&str>,
     ) -> Result<(), Problem> {
-        let load = async || Ok(self.store.conversation(session).await?);
-        let decide = |loaded: Option<LoadedConversation>, _: &mut DomainContext<'_>| {
+        let load = async || {
+            let Some(loaded) = self.store.conversation(session).await? else { return Ok(None) };
+            let owner = loaded.conversation.session.owner_id();
+            let is_new = !self.is_recorded(owner, hash).await?;
+            Ok(Some(loaded).filter(|_| is_new))
+        };
+        let decide = |loaded: Option<LoadedConversation>, ctx: &mut DomainContext<'_>| {
             let Some(mut loaded) = loaded else { return Ok(Decision::Unchanged(())) };
             let mut commit = Commit::new();
+            if let Some(hash) = hash {
+                commit.recorded_refusal(loaded.conversation.session.owner_id(), hash, ctx.now)?;
+            }
             self.record(&mut commit, &mut loaded, cause.clone(), blocked.events())?;
             Ok(Decision::Commit(commit, ()))
         };
         self.unit_of_work().run(RetryPolicy::COMMAND, load, decide).await
+    }
+
+    async fn is_recorded(&self, owner: &UserId, hash: Option<&str>) -> Result<bool, Problem> {
+        match hash {
+            Some(hash) => Ok(self.store.is_refusal_recorded(owner, hash).await?),
+            None => Ok(false),
+        }
     }
 
     /// Logs guardrails that refused the objective of a new agent of a project. There is no session whose journal could have them.
@@ -127,11 +145,19 @@ impl App {
     /// [`Problem`] when the store fails.
     pub async fn log_refused_objective(
         &self,
+        command: &CommandContext,
         project: &Project,
         blocked: &BlockedInput,
     ) -> Result<(), Problem> {
+        let hash = command.refusal_hash(blocked);
+        if self.is_recorded(project.owner_id(), hash.as_deref()).await? {
+            return Ok(());
+        }
         let (event_id, at) = (EventId::new(FreshIds.fresh()), self.now());
         let mut commit = Commit::new();
+        if let Some(hash) = &hash {
+            commit.recorded_refusal(project.owner_id(), hash, at)?;
+        }
         let trips = blocked.trips.iter().map(|trip| (blocked.subject, trip));
         for logged in LoggedDecision::of_trips(event_id, trips) {
             commit.log_decision(&DecisionLogEntry {
@@ -143,6 +169,10 @@ impl App {
                 logged,
             })?;
         }
-        Ok(self.store.commit(commit).await?)
+        match self.store.commit(commit).await {
+            // A repetition of the request was faster.
+            Err(CommitError::ResponseExists) => Ok(()),
+            committed => Ok(committed?),
+        }
     }
 }

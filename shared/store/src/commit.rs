@@ -255,6 +255,14 @@ impl Commit {
         Ok(())
     }
 
+    /// Marks a refusal as recorded, so that a repeated request does not record it again. `hash` identifies the refusal.
+    pub fn recorded_refusal(&mut self, owner: &UserId, hash: &str, now: Timestamp) -> Result<(), StoreError> {
+        let mut row = item(layout::recorded_refusal(owner, hash), "refusal", body(&())?);
+        row.expires_at = Some(now + RESPONSE_RETENTION);
+        self.push(Write::Put(row, Condition::Absent), Purpose::StoredResponse);
+        Ok(())
+    }
+
     pub fn park(
         &mut self,
         id: AgentSessionId,

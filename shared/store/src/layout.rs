@@ -57,6 +57,7 @@
 //! | removed part of an aggregate | `A#{kind}#{id}` | `R#{group}#{part}` | `record` |
 //! | reserved name | `O#{owner}` | `NAME#{kind}#{hash of the name}` | `name` |
 //! | idempotency record | `I#{owner}#{hash of the key}` | `RESPONSE` | `response` |
+//! | refusal of a text that was recorded | `I#{owner}#{hash of key, request and guardrails}` | `REFUSAL` | `refusal` |
 //! | session of a run | `R#{run}` | `SESSION` | `run-session` |
 //! | position of the relay | `RELAY` | `PLACE` | `place` |
 //! | position of the sweep of queues | `SWEEP` | `PLACE` | `place` |
@@ -421,6 +422,10 @@ pub(crate) fn pool_place(owner: &UserId, place: u16) -> Key {
 
 pub(crate) fn stored_response(owner: &UserId, key_hash: &str) -> Key {
     Key::new(format!("I#{owner}#{key_hash}"), "RESPONSE")
+}
+
+pub(crate) fn recorded_refusal(owner: &UserId, hash: &str) -> Key {
+    Key::new(format!("I#{owner}#{hash}"), "REFUSAL")
 }
 
 pub(crate) fn aggregate(kind: &str, id: &str) -> Key {

@@ -249,6 +249,11 @@ impl Store {
         Ok(self.load(&layout::stored_response(owner, key_hash)).await?.map(|loaded| loaded.value))
     }
 
+    /// Whether a refusal is marked by [`Commit::recorded_refusal`].
+    pub async fn is_refusal_recorded(&self, owner: &UserId, hash: &str) -> Result<bool, StoreError> {
+        Ok(self.load::<()>(&layout::recorded_refusal(owner, hash)).await?.is_some())
+    }
+
     /// Commits all or nothing. Cancelling a session closes its whole queue, which may exceed a transaction. Message records that do
     /// not fit are written first.
     pub async fn commit(&self, mut commit: Commit) -> Result<(), CommitError> {

@@ -128,7 +128,7 @@ async fn spawn_agent(
     let labels = &plan.session.new.settings.labels;
     let warnings = app.check_workspace(&command.owner, labels, &brief, "brief.").await?;
     app.refuse_unmetered(&plan.session.new).await?;
-    plan.events.extend(judge_objective(&app, &project, &brief, &input.objective).await?);
+    plan.events.extend(judge_objective(&app, &command, &project, &brief, &input.objective).await?);
     let new = NewAgent {
         id: ProjectAgentId::new(FreshIds.fresh()),
         owner_id: command.owner.clone(),
@@ -167,6 +167,7 @@ fn field_of_model(field: ModelField, brief: &AgentBrief) -> String {
 /// created whose journal could have it.
 async fn judge_objective(
     app: &App,
+    command: &CommandContext,
     project: &Project,
     brief: &AgentBrief,
     objective: &Objective,
@@ -174,7 +175,7 @@ async fn judge_objective(
     match judge_input(brief.input_guardrails(), TripSubject::Objective, objective.as_str()) {
         Ok(tripped) => Ok(tripped),
         Err(blocked) => {
-            app.log_refused_objective(project, &blocked).await?;
+            app.log_refused_objective(command, project, &blocked).await?;
             Err(SessionError::from(blocked).into())
         }
     }

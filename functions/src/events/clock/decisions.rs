@@ -80,7 +80,7 @@ async fn step(app: &App, id: DecisionId) -> Result<bool, Problem> {
     };
     let step: Step = app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await?;
     if let Some((session, blocked)) = step.blocked {
-        app.record_blocked_input(session, &Cause::Clock, &blocked).await?;
+        app.record_blocked_input(session, &Cause::Clock, &blocked, None).await?;
     }
     Ok(step.has_changed)
 }

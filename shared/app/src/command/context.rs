@@ -1,5 +1,6 @@
 use axum::extract::FromRequestParts;
 use http::request::Parts;
+use pilothouse_domain::escalation::BlockedInput;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::{Timestamp, UserId};
 use pilothouse_store::{Commit, Store};
@@ -112,6 +113,14 @@ impl CommandContext {
             }
             Some(_) => Err(Problem::IdempotencyMismatch),
         }
+    }
+
+    /// Identifies the refusal of this request by guardrails, so that a repetition under the same idempotency key records it once. `None`
+    /// without a key.
+    pub(crate) fn refusal_hash(&self, blocked: &BlockedInput) -> Option<String> {
+        let key = self.key_hash.as_ref()?;
+        let names: Vec<_> = blocked.trips.iter().map(|trip| trip.name.as_str()).collect();
+        Some(sha256_hex(format!("refusal {key} {} {}", self.request_hash(), names.join("\n")).as_bytes()))
     }
 
     /// Adds the response to the commit, so that it is stored if and only if the change is.
