@@ -104,6 +104,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         stops: Stops::default(),
         paused_state: None,
         gap: None,
+        skipped_draft: None,
         replays: JoinSet::new(),
         failed_checks: 0,
         allow_unmetered,

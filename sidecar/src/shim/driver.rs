@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
-use pilothouse_domain::value::{Adjustment, Capabilities};
+use pilothouse_domain::value::{Adjustment, Capabilities, DraftKind};
 use pilothouse_domain::{RunId, ToolCallId, Usd};
 use pilothouse_shim::error::CallError;
 use pilothouse_shim::event::ToolApproval;
@@ -87,6 +87,8 @@ pub(super) struct Driver {
     /// The state that the shim returned for a pause, for `/resume`.
     pub(super) paused_state: Option<AgentState>,
     pub(super) gap: Option<Gap>,
+    /// The kind of a text that is not shown while the agent writes it, because it began while events were missing.
+    pub(super) skipped_draft: Option<DraftKind>,
     /// Requests for events that were missed.
     pub(super) replays: JoinSet<Result<(), CallError>>,
     pub(super) health_due: Instant,

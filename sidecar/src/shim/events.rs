@@ -189,12 +189,22 @@ impl Driver {
         }
     }
 
-    /// Shows a piece of the text that the agent is writing. A late one, after the end of the turn, belongs to no text.
-    fn draft(&self, Draft { kind, text, restart }: &Draft) {
+    /// Shows a piece of the text that the agent is writing. A late one, after the end of the turn, belongs to no text. While events are
+    /// missing, those before the text are still to come, and one of them would end it. Such a text is not shown.
+    fn draft(&mut self, Draft { kind, text, restart }: &Draft) {
         if self.turn.is_none() {
             return;
         }
         let drafts = self.events.drafts();
+        if self.shim.as_ref().is_some_and(|shim| shim.order.gap().is_some()) {
+            drafts.discard();
+            self.skipped_draft = Some(*kind);
+            return;
+        }
+        if !*restart && self.skipped_draft == Some(*kind) {
+            return;
+        }
+        self.skipped_draft = None;
         if *restart {
             drafts.discard();
         }

@@ -216,6 +216,7 @@ impl Driver {
     pub(super) async fn kill_shim(&mut self) {
         // Nothing completes the text that the agent was writing.
         self.events.drafts().discard();
+        self.skipped_draft = None;
         self.gap = None;
         self.replays.abort_all();
         if let Some(mut shim) = self.shim.take() {

@@ -117,6 +117,7 @@ impl Driver {
         // The sidecar begins the turn, not the event of the shim that it follows.
         self.events.set_occurred_at(None);
         self.events.drafts().discard();
+        self.skipped_draft = None;
         let id = turn_id(&self.run.to_string(), self.turns).map_err(|e| DriverExit::agent(e.to_string()))?;
         let message_id = message.as_ref().map(|(message, _)| message.id);
         let mut reply = message.map(|(_, reply)| reply);

@@ -108,6 +108,8 @@ pub(crate) struct Inner {
     is_followed: bool,
     /// The draft, as its follower sees it.
     draft: Option<(DraftKind, String)>,
+    /// The first parts of drafts.
+    begun_drafts: Vec<String>,
     /// The images of messages, by their hash.
     images: BTreeMap<String, Vec<u8>>,
     /// Blobs and events in order of arrival.
@@ -229,6 +231,10 @@ impl Gateway {
             draft.is_some_and(|(of, shown)| of == kind && shown == text).then_some(())
         };
         self.until(&format!("the draft {text}"), shown).await;
+    }
+
+    pub(crate) fn begun_drafts(&self) -> Vec<String> {
+        self.look(|inner| inner.begun_drafts.clone())
     }
 
     /// Stores an image, as the control plane does before it sends a message with it.
@@ -551,7 +557,10 @@ async fn draft(State(gateway): State<Gateway>, Json(sent): Json<SendDraft>) -> J
         if inner.is_followed && !sent.text.is_empty() {
             match &mut inner.draft {
                 Some((kind, text)) if sent.part > 0 && *kind == sent.kind => text.push_str(&sent.text),
-                draft => *draft = Some((sent.kind, sent.text)),
+                draft => {
+                    inner.begun_drafts.push(sent.text.clone());
+                    *draft = Some((sent.kind, sent.text));
+                }
             }
         }
         inner.is_followed.then_some(1)

@@ -43,6 +43,8 @@ struct Inner {
     paused: bool,
     drop_socket: bool,
     was_asked: bool,
+    /// How many replays were requested.
+    replays: usize,
 }
 
 type Shared = State<Arc<Fake>>;
@@ -228,6 +230,8 @@ impl Fake {
                     &json!({ "type": "status", "agentId": "a", "message": format!("heard {heard}") }),
                     true,
                 );
+            } else if step["replayed"] == true {
+                self.until(|inner| (inner.replays > 0).then_some(())).await;
             } else if step["describe"] == true {
                 let message = self.with(|inner| format!("told to {}", inner.description));
                 self.emit(&json!({ "type": "status", "agentId": "a", "message": message }), true);
@@ -374,6 +378,7 @@ async fn verb(
                     .collect();
                 let n = again.len();
                 inner.out.extend(again);
+                inner.replays += 1;
                 n
             });
             Json(json!({ "replayed": n })).into_response()

@@ -98,6 +98,28 @@ async fn draft_of_a_shim_is_shown_before_its_text_is_complete() {
     assert!(!story.iter().any(|event| event.starts_with("notice event_")), "no event is missing: {story:#?}");
 }
 
+/// The missing event is replayed within the text. The one that waited for it completes the text before.
+#[tokio::test]
+async fn text_that_begins_while_events_are_missing_is_not_shown() {
+    let stage = Stage::empty().await;
+    stage.gateway.follow();
+    let missed = json!({ "skip": { "type": "status", "message": "missed" } });
+    let script = json!({ "turn": [
+        said("one"), missed, said("two"), piece("text", "The tea", true), { "replayed": true },
+        piece("text", "pot.", false), { "hear": true },
+        piece("text", "The coffee.", true), { "hear": true }, completed(),
+    ] });
+    stage.begin(begin(&script, Some("do it"), false));
+    stage.gateway.sees("assistant_message text two").await;
+    stage.gateway.time_passes().await;
+    stage.gateway.send(message("yes", MessagePriority::Immediate));
+    stage.gateway.shows_draft(DraftKind::Text, "The coffee.").await;
+    let begun = stage.gateway.begun_drafts();
+    assert!(begun.iter().all(|text| text == "The coffee."), "no half text: {begun:?}");
+    stage.gateway.send(message("go on", MessagePriority::Immediate));
+    stage.gateway.sees("turn_completed").await;
+}
+
 #[tokio::test]
 async fn shim_gets_a_note_about_the_images_of_a_message() {
     let stage = Stage::playing(json!({ "turn": [said("first"), { "hear": true }, completed()] })).await;
