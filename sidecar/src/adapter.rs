@@ -177,7 +177,9 @@ impl EventSink {
             return Ok(());
         }
         self.record(&event);
-        self.spool.append(self.outgoing(event)?).await.map(drop)
+        let sequence = self.spool.append(self.outgoing(event)?).await?;
+        self.drafts.follow_event(sequence);
+        Ok(())
     }
 
     fn outgoing(&self, event: RawEvent) -> Result<Outgoing, SpoolError> {
@@ -209,7 +211,9 @@ impl EventSink {
             self.record(event);
         }
         let outgoing = events.into_iter().map(|event| self.outgoing(event)).collect::<Result<_, _>>()?;
-        self.spool.append_all(outgoing).await.map(drop)
+        let sequence = self.spool.append_all(outgoing).await?;
+        self.drafts.follow_event(sequence);
+        Ok(())
     }
 
     /// Registers a secret at run time, in addition to those from the launch. It is redacted from all later events.

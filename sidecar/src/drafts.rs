@@ -1,12 +1,13 @@
 //! Shows those who follow the session the text that the agent is writing (decision 95). Drafts are best effort: they are neither
 //! spooled nor repeated, and the complete text follows as an event.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pilothouse_domain::value::DraftKind;
 use pilothouse_wire::RawEvent;
-use pilothouse_wire::gateway::SendDraft;
+use pilothouse_wire::gateway::{DraftResult, SendDraft};
 use tokio::sync::Notify;
 
 use crate::broker::Gateway;
@@ -26,6 +27,8 @@ struct Shared {
     redactor: Redactor,
     draft: Mutex<Option<Draft>>,
     written: Notify,
+    /// The sequence of the last event.
+    last_event: AtomicU64,
 }
 
 struct Draft {
@@ -36,11 +39,19 @@ struct Draft {
     is_full: bool,
     sent: usize,
     part: u32,
+    /// The sequence of the last event before the text.
+    after: u64,
 }
 
 impl Drafts {
     pub(crate) fn new(redactor: Redactor) -> Self {
-        Self(Arc::new(Shared { redactor, draft: Mutex::default(), written: Notify::new() }))
+        let (written, last_event) = (Notify::new(), AtomicU64::new(0));
+        Self(Arc::new(Shared { redactor, draft: Mutex::default(), written, last_event }))
+    }
+
+    /// The next text follows the event with this sequence.
+    pub(crate) fn follow_event(&self, sequence: u64) {
+        self.0.last_event.fetch_max(sequence, Ordering::Relaxed);
     }
 
     /// Adds a piece. A piece of another kind begins a new text.
@@ -54,6 +65,7 @@ impl Drafts {
             is_full: false,
             sent: 0,
             part: 0,
+            after: self.0.last_event.load(Ordering::Relaxed),
         }));
         let piece = draft.redacted.push(piece);
         draft.is_full |= draft.text.len() + piece.len() > SendDraft::MAX_BYTES;
@@ -91,15 +103,15 @@ impl Drafts {
                 interval = INTERVAL;
                 continue;
             };
-            let now = match gateway.send_draft(&part).await {
-                Ok(now) => now,
+            let DraftResult { followers: now, is_early } = match gateway.send_draft(&part).await {
+                Ok(result) => result,
                 Err(error) => {
                     tracing::debug!(error = &error as &dyn std::error::Error, "a draft was not sent");
-                    None
+                    DraftResult::default()
                 }
             };
             let had_everything = part.part == 0 && !part.text.is_empty();
-            if now.is_some() && now != followers && !had_everything {
+            if now.is_some() && (is_early || (now != followers && !had_everything)) {
                 self.begin_again();
             }
             followers = now;
@@ -120,7 +132,12 @@ impl Drafts {
     /// An empty part, which asks whether anybody follows; `None` if the agent is not writing.
     fn question(&self) -> Option<SendDraft> {
         let draft = self.draft();
-        draft.as_ref().map(|draft| SendDraft { kind: draft.kind, part: draft.part, text: String::new() })
+        draft.as_ref().map(|draft| SendDraft {
+            kind: draft.kind,
+            part: draft.part,
+            text: String::new(),
+            after: draft.after,
+        })
     }
 
     /// The text that was not sent yet. `None` if there is none, unless `may_be_empty`. An empty part has no number of its own.
@@ -132,7 +149,7 @@ impl Drafts {
         if !text.is_empty() {
             draft.part += 1;
         }
-        Some(SendDraft { kind: draft.kind, part, text })
+        Some(SendDraft { kind: draft.kind, part, text, after: draft.after })
     }
 
     /// Sends the whole text with the next part.
@@ -180,6 +197,22 @@ mod tests {
         drafts.discard();
         drafts.write(DraftKind::Thinking, "Oh");
         assert_eq!(parts(&drafts), Some((0, "Oh".into())));
+    }
+
+    #[test]
+    fn text_follows_the_last_event_before_it() {
+        let drafts = Drafts::new(Redactor::default());
+        let after = || drafts.next_part(false).map(|part| part.after);
+        drafts.follow_event(3);
+        drafts.write(DraftKind::Text, "Hello");
+        assert_eq!(after(), Some(3));
+        // Its own progress, such as usage, does not end it.
+        drafts.follow_event(4);
+        drafts.begin_again();
+        assert_eq!(after(), Some(3));
+        drafts.discard();
+        drafts.write(DraftKind::Text, "Next");
+        assert_eq!(after(), Some(4));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use pilothouse_app::App;
 use pilothouse_app::function::requirements::EMBEDDED;
 use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::Problem;
+use pilothouse_domain::AgentSession;
 use pilothouse_wire::gateway::{DraftResult, SendDraft};
 
 use super::{Caller, gone};
@@ -21,24 +22,27 @@ pub const FUNCTION: HttpFunction =
     .requires(EMBEDDED);
 
 /// Responds with 200 and the followers of the session. The part goes to those who follow it now, and is not stored. An empty part only
-/// asks for the followers.
+/// asks for the followers. A part is not shown before the events that precede its text: their entries would end it.
 async fn send_draft(
     State(app): State<App>,
     caller: Caller,
-    Json(SendDraft { kind, part, text }): Json<SendDraft>,
+    Json(SendDraft { kind, part, text, after }): Json<SendDraft>,
 ) -> Result<Response, Problem> {
     if text.len() > SendDraft::MAX_BYTES {
         return Err(Problem::invalid("text", format!("must have at most {} bytes", SendDraft::MAX_BYTES)));
     }
     let followers = app.drafts().followers(caller.session);
+    let mut is_early = false;
     if followers.is_some() {
         let session = app.store.session(caller.session).await?;
-        if session.and_then(|session| session.run().map(|run| run.id)) != Some(caller.run) {
-            return Ok(gone());
-        }
+        let run = session.as_ref().and_then(AgentSession::run);
+        let Some(run) = run.filter(|run| run.id == caller.run) else { return Ok(gone()) };
         if !text.is_empty() {
-            app.drafts().publish(caller.session, DraftView { kind, part, text });
+            is_early = run.inbox.next() <= after;
+            if !is_early {
+                app.drafts().publish(caller.session, DraftView { kind, part, text });
+            }
         }
     }
-    Ok(Json(DraftResult { followers }).into_response())
+    Ok(Json(DraftResult { followers, is_early }).into_response())
 }

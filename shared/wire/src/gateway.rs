@@ -62,6 +62,9 @@ pub struct SendDraft {
     pub part: u32,
     /// At most [`Self::MAX_BYTES`]. Empty to ask for the followers only.
     pub text: String,
+    /// The sequence of the last event before the text. The part is not shown before the entry of that event.
+    #[serde(default)]
+    pub after: u64,
 }
 
 impl SendDraft {
@@ -70,12 +73,15 @@ impl SendDraft {
 }
 
 /// Who receives drafts of the session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DraftResult {
     /// Changes when somebody begins to follow, and then needs everything so far. Absent while nobody follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub followers: Option<u64>,
+    /// The part was not shown, because an event before the text is still on its way. The whole text has to be sent again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_early: bool,
 }
 
 /// Receives commands of this run.

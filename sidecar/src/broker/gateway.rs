@@ -41,10 +41,10 @@ impl Gateway {
         self.0.send(request, TIMEOUT).await.map(drop)
     }
 
-    /// Sends a part of a draft. Returns the followers of the session; `None` while there are none.
-    pub(crate) async fn send_draft(&self, draft: &SendDraft) -> Result<Option<u64>, BrokerError> {
+    /// Sends a part of a draft.
+    pub(crate) async fn send_draft(&self, draft: &SendDraft) -> Result<DraftResult, BrokerError> {
         let request = self.0.request(Method::POST, "drafts").json(draft);
-        Ok(self.0.send(request, TIMEOUT).await?.json::<DraftResult>().await?.followers)
+        Ok(self.0.send(request, TIMEOUT).await?.json::<DraftResult>().await?)
     }
 
     pub(super) async fn put_blob(&self, blob: Blob) -> Result<(), BrokerError> {

@@ -551,10 +551,13 @@ async fn blob(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// As on a server, part 0 replaces the draft, and the others follow it.
+/// As on a server, part 0 replaces the draft, and the others follow it. A part is early until the gateway has the events before its text.
 async fn draft(State(gateway): State<Gateway>, Json(sent): Json<SendDraft>) -> Json<DraftResult> {
-    let followers = gateway.with(|inner| {
-        if inner.is_followed && !sent.text.is_empty() {
+    gateway.with(|inner| {
+        let last = inner.delivered.iter().map(|event| event.sequence).max().unwrap_or(0);
+        let is_shown = inner.is_followed && !sent.text.is_empty();
+        let is_early = is_shown && sent.after > last;
+        if is_shown && !is_early {
             match &mut inner.draft {
                 Some((kind, text)) if sent.part > 0 && *kind == sent.kind => text.push_str(&sent.text),
                 draft => {
@@ -563,9 +566,9 @@ async fn draft(State(gateway): State<Gateway>, Json(sent): Json<SendDraft>) -> J
                 }
             }
         }
-        inner.is_followed.then_some(1)
-    });
-    Json(DraftResult { followers })
+        let followers = inner.is_followed.then_some(1);
+        Json(DraftResult { followers, is_early })
+    })
 }
 
 async fn image(

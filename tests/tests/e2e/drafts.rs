@@ -92,7 +92,7 @@ async fn followers_see_the_text_while_claude_code_writes_it() {
     follow_a_text("claude", options).await;
 }
 
-/// Only the current run of a session can send its drafts, and only followers who ask for them receive them.
+/// Only the current run of a session can send its drafts, and only followers who ask for them receive them, after the events before them.
 #[tokio::test]
 async fn drafts_are_for_the_current_run_and_limited() {
     let server = Server::start(1).await;
@@ -112,6 +112,9 @@ async fn drafts_are_for_the_current_run_and_limited() {
     assert_eq!(send(&current, 0, "Hm").await.expect(200).body, json!({}), "nobody follows");
     let mut follower = Follower::of(server.url(), &server.token("local"), &session.id).await;
     follower.next("caught_up").await;
+    let early = json!({ "kind": "text", "part": 0, "text": "Too early", "after": 1_000_000 });
+    let sent = current.post("/internal/gateway/drafts", early).await.expect(200).body;
+    assert_eq!(sent["isEarly"], true, "an event before the text is on its way: {sent}");
     assert!(send(&current, 1, "Hm, tea").await.expect(200).body["followers"].is_number());
     let expected = json!({ "kind": "thinking", "part": 1, "text": "Hm, tea" });
     assert_eq!(follower.next("draft").await, expected);
