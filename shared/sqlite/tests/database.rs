@@ -231,3 +231,18 @@ async fn database_files_are_private() {
         }
     }
 }
+
+/// `.cargo/config.toml` has all options in one variable, so these two show that the variable reached the compiler.
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_is_compiled_with_the_options_of_the_workspace() {
+    let dir = TempDir::new().unwrap();
+    let options = open(&dir)
+        .read_blocking(|conn| {
+            conn.prepare("PRAGMA compile_options")?
+                .query_map([], |row| row.get::<_, String>(0))?
+                .collect::<rusqlite::Result<Vec<_>>>()
+        })
+        .unwrap();
+    let has = |option: &str| options.iter().any(|known| known == option);
+    assert!(has("DEFAULT_MEMSTATUS=0") && !has("ENABLE_MEMORY_MANAGEMENT"), "{options:?}");
+}
