@@ -96,6 +96,39 @@ async fn feed_yields_journal_items_in_commit_order_without_gaps() {
     }
 }
 
+/// Each page that a commit changes becomes a frame of the log.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_put_writes_only_the_indexes_that_change() {
+    const FRAME: u64 = 4096 + 24;
+    let subject = Sqlite::start().await;
+    let log = subject.dir.path().join("table.db-wal");
+    let put = async |listed: &str, due: &str, body: &str| {
+        let before = std::fs::metadata(&log).unwrap().len();
+        let item = Item {
+            listing: Some(Key::new("OWNER#1", listed)),
+            due: Some(Key::new("DUE#1", due)),
+            body: format!("\"{body}\""),
+            ..entry("a", "session")
+        };
+        subject.table.transact(vec![Write::Put(item, Condition::Always)]).await.unwrap();
+        (std::fs::metadata(&log).unwrap().len() - before) / FRAME
+    };
+    put("1", "1", "first").await;
+    assert_eq!(put("1", "1", "second").await, 1, "only the item");
+    assert!(put("2", "1", "third").await > 1, "also the indexes");
+    let query = |index, partition: &str| Query {
+        index: Some(index),
+        ..Query::new(partition.to_owned(), SortRange::All, 10)
+    };
+    for (index, partition) in [(Index::Listing, "OWNER#1"), (Index::Due, "DUE#1")] {
+        let found = subject.table.query(&query(index, partition)).await.unwrap().items;
+        let places: Vec<_> = found.iter().map(|it| (it.listing.clone(), it.due.clone())).collect();
+        let place = (Some(Key::new("OWNER#1", "2")), Some(Key::new("DUE#1", "1")));
+        assert_eq!(places, [place], "{index:?}");
+        assert_eq!(found[0].body, "\"third\"");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn feed_skips_unchanged_puts_and_never_reuses_a_number() {
     let subject = Sqlite::start().await;

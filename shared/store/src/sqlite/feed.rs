@@ -4,8 +4,8 @@
 //! numbers. In `aws`, the table's stream has this role.
 
 use pilothouse_sqlite::{Tx, Watch};
-use rusqlite::OptionalExtension as _;
 
+use super::write::StoredRow;
 use super::{SqliteTable, engine_read, engine_write, row};
 use crate::table::{Item, TableError};
 
@@ -54,13 +54,15 @@ impl SqliteTable {
     }
 }
 
-/// Allocates a number for a journal item that is about to be put. An existing item with the same content keeps its number.
-pub(super) fn announce(tx: &Tx<'_>, item: &Item) -> rusqlite::Result<()> {
-    let same = tx
-        .prepare_cached("SELECT kind = ?3 AND body = ?4 FROM items WHERE pk = ?1 AND sk = ?2")?
-        .query_row((&item.key.partition, &item.key.sort, &item.kind, &item.body), |row| row.get::<_, bool>(0))
-        .optional()?;
-    if same != Some(true) {
+/// Allocates a number for a journal item that is about to be put over `row`. A row with the same content keeps its number.
+pub(super) fn announce(tx: &Tx<'_>, item: &Item, row: Option<&StoredRow>) -> rusqlite::Result<()> {
+    let is_same = match row {
+        Some(row) => tx
+            .prepare_cached("SELECT kind = ?2 AND body = ?3 FROM items WHERE id = ?1")?
+            .query_row((row.id, &item.kind, &item.body), |row| row.get(0))?,
+        None => false,
+    };
+    if !is_same {
         tx.prepare_cached("INSERT INTO feed (pk, sk) VALUES (?1, ?2)")?
             .execute((&item.key.partition, &item.key.sort))?;
         tx.notify(TOPIC);

@@ -1,28 +1,78 @@
+use pilothouse_domain::Timestamp;
 use pilothouse_sqlite::Tx;
-use rusqlite::{OptionalExtension as _, params};
+use rusqlite::{OptionalExtension as _, Row, params};
 
 use super::{feed, topic};
 use crate::layout;
 use crate::table::{Condition, Item, Key, TableError, Write};
 
+/// The row of a key that is about to be written.
+pub(super) struct StoredRow {
+    pub(super) id: i64,
+    version: u64,
+    expires: Option<i64>,
+    /// Whether the item that replaces it has the same places in all indexes.
+    keeps_places: bool,
+}
+
+impl StoredRow {
+    /// One look-up serves the condition, the feed and the write.
+    fn find(tx: &Tx<'_>, key: &Key, replacement: Option<&Item>) -> rusqlite::Result<Option<Self>> {
+        tx.prepare_cached("SELECT id, version, expires, lp, ls, dp, ds FROM items WHERE pk = ?1 AND sk = ?2")?
+            .query_row((&key.partition, &key.sort), |row| {
+                let expires: Option<i64> = row.get(2)?;
+                let keeps_places = match replacement {
+                    Some(item) => {
+                        expires == expiry(item)
+                            && is_at(row, 3, item.listing.as_ref())?
+                            && is_at(row, 5, item.due.as_ref())?
+                    }
+                    None => false,
+                };
+                let version = row.get::<_, i64>(1)?.unsigned_abs();
+                Ok(Self { id: row.get(0)?, version, expires, keeps_places })
+            })
+            .optional()
+    }
+}
+
+fn expiry(item: &Item) -> Option<i64> {
+    item.expires_at.map(Timestamp::as_millis)
+}
+
+/// Whether the columns from `first` on contain `place`.
+fn is_at(row: &Row<'_>, first: usize, place: Option<&Key>) -> rusqlite::Result<bool> {
+    let partition = row.get_ref(first)?.as_str_or_null()?;
+    let sort = row.get_ref(first + 1)?.as_str_or_null()?;
+    Ok(partition.zip(sort) == place.map(|key| (key.partition.as_str(), key.sort.as_str())))
+}
+
 /// Checks all conditions before writing.
 pub(super) fn transaction(tx: &Tx<'_>, writes: &[Write], now: i64) -> Result<(), TableError> {
     let engine = |e: rusqlite::Error| TableError::Engine(Box::new(e));
+    let mut rows = Vec::with_capacity(writes.len());
     let mut failed = Vec::new();
     for (position, write) in writes.iter().enumerate() {
-        let (Write::Put(Item { key, .. }, condition)
-        | Write::Delete(key, condition)
-        | Write::Check(key, condition)) = write;
-        if !holds(tx, key, *condition, now).map_err(engine)? {
+        let (key, condition, replacement) = match write {
+            Write::Put(item, condition) => (&item.key, *condition, Some(item)),
+            Write::Delete(key, condition) | Write::Check(key, condition) => (key, *condition, None),
+        };
+        let row = if replacement.is_none() && condition == Condition::Always {
+            None
+        } else {
+            StoredRow::find(tx, key, replacement).map_err(engine)?
+        };
+        if !holds(condition, row.as_ref(), now) {
             failed.push(position);
         }
+        rows.push(row);
     }
     if !failed.is_empty() {
         return Err(TableError::ConditionFailed { writes: failed });
     }
-    for write in writes {
+    for (write, row) in writes.iter().zip(rows) {
         match write {
-            Write::Put(item, _) => put(tx, item).map_err(engine)?,
+            Write::Put(item, _) => put_over(tx, item, row.as_ref()).map_err(engine)?,
             Write::Delete(key, _) => delete(tx, key).map_err(engine)?,
             Write::Check(..) => {}
         }
@@ -30,47 +80,47 @@ pub(super) fn transaction(tx: &Tx<'_>, writes: &[Write], now: i64) -> Result<(),
     Ok(())
 }
 
-fn holds(tx: &Tx<'_>, key: &Key, condition: Condition, now: i64) -> rusqlite::Result<bool> {
-    if condition == Condition::Always {
-        return Ok(true);
-    }
-    let version = tx
-        .prepare_cached(
-            "SELECT version FROM items WHERE pk = ?1 AND sk = ?2 AND (expires IS NULL OR expires > ?3)",
-        )?
-        .query_row((&key.partition, &key.sort, now), |row| row.get::<_, i64>(0))
-        .optional()?;
-    Ok(match condition {
+fn holds(condition: Condition, row: Option<&StoredRow>, now: i64) -> bool {
+    let row = row.filter(|row| row.expires.is_none_or(|expires| expires > now));
+    match condition {
         Condition::Always => true,
-        Condition::Absent => version.is_none(),
-        Condition::Version(expected) => version.map(i64::unsigned_abs) == Some(expected),
-    })
+        Condition::Absent => row.is_none(),
+        Condition::Version(expected) => row.is_some_and(|row| row.version == expected),
+    }
 }
 
 pub(super) fn put(tx: &Tx<'_>, item: &Item) -> rusqlite::Result<()> {
+    let row = StoredRow::find(tx, &item.key, Some(item))?;
+    put_over(tx, item, row.as_ref())
+}
+
+/// Puts an item in place of `row`. SQLite writes each index of a column that a statement sets, even if the value stays, so a
+/// statement sets the columns of the indexes only if one of them changes.
+fn put_over(tx: &Tx<'_>, item: &Item, row: Option<&StoredRow>) -> rusqlite::Result<()> {
     if layout::is_outbox(&item.kind) {
-        feed::announce(tx, item)?;
+        feed::announce(tx, item, row)?;
     }
-    let Item { key, kind, version, listing, due, expires_at, body } = item;
-    tx.prepare_cached(
-        "INSERT INTO items (pk, sk, kind, version, expires, lp, ls, dp, ds, body) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) \
-         ON CONFLICT (pk, sk) DO UPDATE SET kind = excluded.kind, version = excluded.version, \
-         expires = excluded.expires, lp = excluded.lp, ls = excluded.ls, dp = excluded.dp, ds = excluded.ds, \
-         body = excluded.body",
-    )?
-    .execute(params![
-        key.partition,
-        key.sort,
-        kind,
-        version.cast_signed(),
-        expires_at.map(pilothouse_domain::Timestamp::as_millis),
-        listing.as_ref().map(|k| &k.partition),
-        listing.as_ref().map(|k| &k.sort),
-        due.as_ref().map(|k| &k.partition),
-        due.as_ref().map(|k| &k.sort),
-        body,
-    ])?;
+    let Item { key, kind, version, listing, due, expires_at: _, body } = item;
+    let version = version.cast_signed();
+    let (lp, ls) = (listing.as_ref().map(|k| &k.partition), listing.as_ref().map(|k| &k.sort));
+    let (dp, ds) = (due.as_ref().map(|k| &k.partition), due.as_ref().map(|k| &k.sort));
+    match row {
+        Some(row) if row.keeps_places => tx
+            .prepare_cached("UPDATE items SET kind = ?2, version = ?3, body = ?4 WHERE id = ?1")?
+            .execute(params![row.id, kind, version, body])?,
+        Some(row) => tx
+            .prepare_cached(
+                "UPDATE items SET kind = ?2, version = ?3, expires = ?4, lp = ?5, ls = ?6, dp = ?7, ds = ?8, \
+                 body = ?9 WHERE id = ?1",
+            )?
+            .execute(params![row.id, kind, version, expiry(item), lp, ls, dp, ds, body])?,
+        None => tx
+            .prepare_cached(
+                "INSERT INTO items (pk, sk, kind, version, expires, lp, ls, dp, ds, body) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            )?
+            .execute(params![key.partition, key.sort, kind, version, expiry(item), lp, ls, dp, ds, body])?,
+    };
     tx.notify(topic(&key.partition));
     if let Some(listing) = listing {
         tx.notify(topic(&listing.partition));
