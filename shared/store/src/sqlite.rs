@@ -48,6 +48,7 @@ pub const SCHEMA: Schema = Schema {
         );
     ",
         RENAME_ITEMS,
+        NUMBER_FEED,
     ],
 };
 
@@ -59,6 +60,16 @@ const RENAME_ITEMS: &str = "
     UPDATE items SET sk = 'RESPONSE', kind = 'response' WHERE kind = 'answer';
     UPDATE items SET dp = 'DUE#AGGREGATES' WHERE dp = 'DUE#OWNED';
     UPDATE items SET kind = 'aggregate-journal' WHERE kind = 'owned-journal';
+";
+
+/// Numbers the feed by its last row, which stays when the feed is trimmed. `AUTOINCREMENT` wrote the last number to another page with
+/// each entry.
+const NUMBER_FEED: &str = "
+    CREATE TABLE numbered_feed (n INTEGER PRIMARY KEY, pk TEXT NOT NULL, sk TEXT NOT NULL);
+    INSERT INTO numbered_feed SELECT n, pk, sk FROM feed;
+    INSERT OR IGNORE INTO numbered_feed SELECT seq, '', '' FROM sqlite_sequence WHERE name = 'feed';
+    DROP TABLE feed;
+    ALTER TABLE numbered_feed RENAME TO feed;
 ";
 
 /// Pages of up to this many items are read on the caller's thread.

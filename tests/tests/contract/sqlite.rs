@@ -151,6 +151,26 @@ async fn feed_skips_unchanged_puts_and_never_reuses_a_number() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn numbers_of_an_earlier_feed_are_not_reused() {
+    const EARLIER: Schema = Schema { component: SCHEMA.component, steps: SCHEMA.steps.split_at(2).0 };
+    let (dir, ahead) = (TempDir::new().unwrap(), Ahead::default());
+    let db = Database::open(dir.path().join("table.db"), &[EARLIER]).unwrap();
+    let earlier = SqliteTable::new(db.clone(), ahead.clock());
+    earlier.put_all(vec![entry("a", "journal"), entry("b", "journal")]).await.unwrap();
+    let last = fed(&earlier, 0).await[1].0;
+    // An earlier version kept no number when it trimmed the feed.
+    db.write(|tx| tx.execute("DELETE FROM feed", []).map(drop)).await.unwrap();
+    drop((earlier, db));
+
+    let table = Sqlite::open(&dir, &ahead);
+    assert_eq!(fed(&table, 0).await, []);
+    table.put_all(vec![entry("c", "journal")]).await.unwrap();
+    let next = fed(&table, last).await;
+    assert_eq!(next.iter().map(|(_, sort)| sort.as_str()).collect::<Vec<_>>(), ["c"]);
+    assert!(next[0].0 > last);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_earlier_file_is_migrated_when_it_is_opened() {
     const FIRST: Schema = Schema { component: SCHEMA.component, steps: SCHEMA.steps.split_at(1).0 };
     let old = [

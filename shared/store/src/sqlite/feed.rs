@@ -42,12 +42,14 @@ impl SqliteTable {
         self.db.watch(TOPIC)
     }
 
-    /// Deletes the numbers up to `through`, whose items were processed. The items stay.
+    /// Deletes the numbers up to `through`, whose items were processed, except the last number of the feed. The items stay.
     pub async fn trim_feed(&self, through: u64) -> Result<(), TableError> {
         let through = i64::try_from(through).unwrap_or(i64::MAX);
         self.db
             .write(move |tx| {
-                tx.prepare_cached("DELETE FROM feed WHERE n <= ?1")?.execute([through]).map(drop)
+                tx.prepare_cached("DELETE FROM feed WHERE n <= ?1 AND n < (SELECT max(n) FROM feed)")?
+                    .execute([through])
+                    .map(drop)
             })
             .await
             .map_err(engine_write)
