@@ -22,6 +22,9 @@ const PRIVATE: u32 = 0o600;
 const CACHE_KIB: i64 = 4096;
 /// Size of the log file after a checkpoint.
 const MAX_LOG_BYTES: i64 = 8 * 1024 * 1024;
+/// Pages in the log from which on a commit copies them into the file. A page that changed several times since is copied once. They
+/// fit into [`MAX_LOG_BYTES`]: a shortened log would grow again, and a commit that changes the length of a file takes longer.
+const CHECKPOINT_PAGES: i64 = 2000;
 
 /// An open SQLite file. Clones share the same database. Dropping the last clone completes pending writes and closes the file.
 #[derive(Clone)]
@@ -221,5 +224,6 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     conn.pragma_update(None, "mmap_size", 0)?;
     conn.pragma_update(None, "cache_size", -CACHE_KIB)?;
     conn.pragma_update(None, "journal_size_limit", MAX_LOG_BYTES)?;
+    conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     Ok(conn)
 }
