@@ -6,6 +6,7 @@
 mod changes;
 mod feed;
 mod query;
+mod recent_entries;
 mod row;
 mod write;
 
@@ -16,6 +17,7 @@ use pilothouse_sqlite::{Clock, Database, ReadError, Schema, Watch, WriteError};
 use rusqlite::OptionalExtension as _;
 
 pub use self::changes::{TableChanges, WrittenPartitions};
+use self::recent_entries::RecentEntries;
 use crate::limits;
 use crate::table::{Item, Key, Page, Query, Table, TableError, Write};
 use crate::usage::{Usage, Written};
@@ -78,18 +80,19 @@ const SMALL_PAGE: usize = 50;
 /// Items that [`Table::put_all`] puts in one transaction, so that other writers get their turn.
 const PUT_CHUNK: usize = 100;
 
-/// Clones share the same table.
+/// Clones share the same table. Create only one for a database.
 #[derive(Clone)]
 pub struct SqliteTable {
     db: Database,
     clock: Clock,
     usage: Arc<Usage>,
+    recent: Arc<RecentEntries>,
 }
 
 impl SqliteTable {
     /// A table in a database that was opened with [`SCHEMA`].
     pub fn new(db: Database, clock: Clock) -> Self {
-        Self { db, clock, usage: Arc::default() }
+        Self { db, clock, usage: Arc::default(), recent: Arc::default() }
     }
 
     pub fn usage(&self) -> &Usage {
@@ -154,8 +157,8 @@ impl Table for SqliteTable {
             return Ok(());
         }
         let written: Vec<_> = writes.iter().map(Written::of).collect();
-        let now = self.now();
-        self.db.write(move |tx| write::transaction(tx, &writes, now)).await.map_err(flatten)?;
+        let (now, recent) = (self.now(), Arc::clone(&self.recent));
+        self.db.write(move |tx| write::transaction(tx, &writes, now, &recent)).await.map_err(flatten)?;
         self.usage.wrote(&written);
         Ok(())
     }
@@ -166,8 +169,9 @@ impl Table for SqliteTable {
             let rest = items.split_off(items.len().min(PUT_CHUNK));
             let chunk = std::mem::replace(&mut items, rest);
             let written: Vec<_> = chunk.iter().map(Written::put).collect();
+            let recent = Arc::clone(&self.recent);
             self.db
-                .write(move |tx| chunk.iter().try_for_each(|item| write::put(tx, item)))
+                .write(move |tx| chunk.iter().try_for_each(|item| write::put(tx, item, &recent)))
                 .await
                 .map_err(engine_write)?;
             self.usage.put_alone(&written);

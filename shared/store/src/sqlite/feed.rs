@@ -3,8 +3,11 @@
 //! The single writer allocates the numbers inside the transaction. A reader that has seen number n has therefore seen all lower
 //! numbers. In `aws`, the table's stream has this role.
 
+use std::sync::Arc;
+
 use pilothouse_sqlite::{Tx, Watch};
 
+use super::recent_entries::RecentEntries;
 use super::write::StoredRow;
 use super::{SqliteTable, engine_read, engine_write, row};
 use crate::table::{Item, TableError};
@@ -15,9 +18,12 @@ impl SqliteTable {
     /// The first `limit` journal items after number `after`, in commit order with their numbers. Numbers increase and may have
     /// gaps. An item that is put again with another content appears again.
     pub async fn feed(&self, after: u64, limit: usize) -> Result<Vec<(u64, Item)>, TableError> {
+        let now = self.now();
+        if let Some(recent) = self.recent.after(after, limit, now) {
+            return Ok(recent);
+        }
         let (after, limit) =
             (i64::try_from(after).unwrap_or(i64::MAX), i64::try_from(limit).unwrap_or(i64::MAX));
-        let now = self.now();
         let fed = self
             .db
             .read(move |conn| {
@@ -44,6 +50,7 @@ impl SqliteTable {
 
     /// Deletes the numbers up to `through`, whose items were processed, except the last number of the feed. The items stay.
     pub async fn trim_feed(&self, through: u64) -> Result<(), TableError> {
+        self.recent.trim(through);
         let through = i64::try_from(through).unwrap_or(i64::MAX);
         self.db
             .write(move |tx| {
@@ -57,7 +64,12 @@ impl SqliteTable {
 }
 
 /// Allocates a number for a journal item that is about to be put over `row`. A row with the same content keeps its number.
-pub(super) fn announce(tx: &Tx<'_>, item: &Item, row: Option<&StoredRow>) -> rusqlite::Result<()> {
+pub(super) fn announce(
+    tx: &Tx<'_>,
+    item: &Item,
+    row: Option<&StoredRow>,
+    recent: &Arc<RecentEntries>,
+) -> rusqlite::Result<()> {
     let is_same = match row {
         Some(row) => tx
             .prepare_cached("SELECT kind = ?2 AND body = ?3 FROM items WHERE id = ?1")?
@@ -67,6 +79,9 @@ pub(super) fn announce(tx: &Tx<'_>, item: &Item, row: Option<&StoredRow>) -> rus
     if !is_same {
         tx.prepare_cached("INSERT INTO feed (pk, sk) VALUES (?1, ?2)")?
             .execute((&item.key.partition, &item.key.sort))?;
+        let (number, item, recent) =
+            (tx.last_insert_rowid().unsigned_abs(), item.clone(), Arc::clone(recent));
+        tx.on_commit(move || recent.add(number, item));
         tx.notify(TOPIC);
     }
     Ok(())

@@ -1,7 +1,10 @@
+use std::sync::Arc;
+
 use pilothouse_domain::Timestamp;
 use pilothouse_sqlite::Tx;
 use rusqlite::{OptionalExtension as _, Row, params};
 
+use super::recent_entries::RecentEntries;
 use super::{feed, topic};
 use crate::layout;
 use crate::table::{Condition, Item, Key, TableError, Write};
@@ -48,7 +51,12 @@ fn is_at(row: &Row<'_>, first: usize, place: Option<&Key>) -> rusqlite::Result<b
 }
 
 /// Checks all conditions before writing.
-pub(super) fn transaction(tx: &Tx<'_>, writes: &[Write], now: i64) -> Result<(), TableError> {
+pub(super) fn transaction(
+    tx: &Tx<'_>,
+    writes: &[Write],
+    now: i64,
+    recent: &Arc<RecentEntries>,
+) -> Result<(), TableError> {
     let engine = |e: rusqlite::Error| TableError::Engine(Box::new(e));
     let mut rows = Vec::with_capacity(writes.len());
     let mut failed = Vec::new();
@@ -72,7 +80,7 @@ pub(super) fn transaction(tx: &Tx<'_>, writes: &[Write], now: i64) -> Result<(),
     }
     for (write, row) in writes.iter().zip(rows) {
         match write {
-            Write::Put(item, _) => put_over(tx, item, row.as_ref()).map_err(engine)?,
+            Write::Put(item, _) => put_over(tx, item, row.as_ref(), recent).map_err(engine)?,
             Write::Delete(key, _) => delete(tx, key).map_err(engine)?,
             Write::Check(..) => {}
         }
@@ -89,16 +97,21 @@ fn holds(condition: Condition, row: Option<&StoredRow>, now: i64) -> bool {
     }
 }
 
-pub(super) fn put(tx: &Tx<'_>, item: &Item) -> rusqlite::Result<()> {
+pub(super) fn put(tx: &Tx<'_>, item: &Item, recent: &Arc<RecentEntries>) -> rusqlite::Result<()> {
     let row = StoredRow::find(tx, &item.key, Some(item))?;
-    put_over(tx, item, row.as_ref())
+    put_over(tx, item, row.as_ref(), recent)
 }
 
 /// Puts an item in place of `row`. SQLite writes each index of a column that a statement sets, even if the value stays, so a
 /// statement sets the columns of the indexes only if one of them changes.
-fn put_over(tx: &Tx<'_>, item: &Item, row: Option<&StoredRow>) -> rusqlite::Result<()> {
+fn put_over(
+    tx: &Tx<'_>,
+    item: &Item,
+    row: Option<&StoredRow>,
+    recent: &Arc<RecentEntries>,
+) -> rusqlite::Result<()> {
     if layout::is_outbox(&item.kind) {
-        feed::announce(tx, item, row)?;
+        feed::announce(tx, item, row, recent)?;
     }
     let Item { key, kind, version, listing, due, expires_at: _, body } = item;
     let version = version.cast_signed();
