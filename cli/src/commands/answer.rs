@@ -4,6 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _};
 
 use clap::Args;
 use pilothouse_client::inputs::AnswerRequest;
+use pilothouse_domain::decision::DecisionSubject;
 use pilothouse_domain::session::RequestKind;
 use pilothouse_domain::value::{Answer as GivenAnswer, Question};
 
@@ -46,6 +47,27 @@ impl Answer {
         let session = ctx.client.answer(id, &answers).await?;
         ctx.print(&session, |session, style, _| outcome(session, style))?;
         Ok(Exit::Done)
+    }
+}
+
+/// The questions of a decision; none if its kind takes no answers.
+pub(super) fn questions(subject: &DecisionSubject) -> Vec<Question> {
+    match subject {
+        DecisionSubject::Question { questions, .. } => questions.clone(),
+        DecisionSubject::Option { question, options, .. } => vec![Question {
+            question: question.clone(),
+            header: None,
+            options: options.iter().map(|option| option.option.clone()).collect(),
+            multi_select: false,
+        }],
+        DecisionSubject::ToolApproval { .. }
+        | DecisionSubject::Plan { .. }
+        | DecisionSubject::OutputReview { .. }
+        | DecisionSubject::BrakeRelease { .. }
+        | DecisionSubject::CrashRecovery { .. }
+        | DecisionSubject::HandoffFailed { .. }
+        | DecisionSubject::Autonomy { .. }
+        | DecisionSubject::CoherenceReview { .. } => Vec::new(),
     }
 }
 

@@ -5,9 +5,9 @@ use pilothouse_api::decisions::{DecisionPage, DecisionView};
 use pilothouse_client::inputs::{DecisionFilter, PageQuery, ResolveDecision};
 use pilothouse_domain::DecisionId;
 use pilothouse_domain::decision::{DecisionKind, DecisionStatus, DecisionSubject, ResolutionType};
-use pilothouse_domain::value::{Answer, Question};
+use pilothouse_domain::value::Answer;
 
-use super::answer::{ask, match_up};
+use super::answer::{ask, match_up, questions};
 use crate::context::{Context, now, write, write_json};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -232,24 +232,4 @@ fn answers(subject: &DecisionSubject, words: Vec<String>, ctx: &Context) -> Resu
     }
     let words = if words.is_empty() { ask(&questions, ctx)? } else { words };
     match_up(&questions, &words)
-}
-
-pub(super) fn questions(subject: &DecisionSubject) -> Vec<Question> {
-    match subject {
-        DecisionSubject::Question { questions, .. } => questions.clone(),
-        DecisionSubject::Option { question, options, .. } => vec![Question {
-            question: question.clone(),
-            header: None,
-            options: options.iter().map(|option| option.option.clone()).collect(),
-            multi_select: false,
-        }],
-        DecisionSubject::ToolApproval { .. }
-        | DecisionSubject::Plan { .. }
-        | DecisionSubject::OutputReview { .. }
-        | DecisionSubject::BrakeRelease { .. }
-        | DecisionSubject::CrashRecovery { .. }
-        | DecisionSubject::HandoffFailed { .. }
-        | DecisionSubject::Autonomy { .. }
-        | DecisionSubject::CoherenceReview { .. } => Vec::new(),
-    }
 }

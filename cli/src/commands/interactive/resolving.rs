@@ -8,8 +8,7 @@ use pilothouse_domain::decision::{DecisionSubject, ResolutionType};
 use serde_json::Value;
 
 use super::keys::Answer;
-use crate::commands::answer::match_up;
-use crate::commands::inbox::questions;
+use crate::commands::answer::{match_up, questions};
 
 /// Where words come from.
 pub(super) trait Input {
