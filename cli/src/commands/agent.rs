@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::adapter::AdapterChoice;
 use super::files::{absolute, read_json};
-use super::project::{all_agents, resolve_project};
+use super::project_lookup::{all_agents, resolve_project};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::agent::resolve_agent;
 use super::lifecycle::Wait;
 use super::parse;
-use super::project::resolve_project;
+use super::project_lookup::resolve_project;
 use crate::context::{Context, now, write, write_json};
 use crate::error::CliError;
 use crate::exit::Exit;

@@ -6,7 +6,7 @@ use clap::Args;
 use pilothouse_domain::{ProjectId, Timestamp};
 
 use super::parse::duration;
-use super::project::{all_projects, resolve_project};
+use super::project_lookup::{all_projects, resolve_project};
 use crate::context::{Context, now};
 use crate::error::CliError;
 use crate::exit::Exit;

@@ -32,6 +32,7 @@ pub mod parse;
 pub mod plan;
 pub mod pool;
 pub mod project;
+mod project_lookup;
 pub mod project_watch;
 pub mod ps;
 pub mod queue;

@@ -3,23 +3,19 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use pilothouse_api::projects::{AgentView, ProjectSummary};
 use pilothouse_client::inputs::PageQuery;
-use pilothouse_domain::ProjectId;
 use pilothouse_domain::control_mode::ControlMode;
 use serde_json::{Value, json};
 
 use super::files::read_json;
 use super::inbox::named;
 use super::pages;
+use super::project_lookup::{PAGE, all_agents, resolve_project};
 use super::project_watch::WatchProject;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output;
-
-/// The maximum page size of the server.
-const PAGE: u32 = 100;
 
 /// Manage projects: agents that work towards the same goals.
 ///
@@ -177,33 +173,6 @@ impl Project {
         }
         Ok(Exit::Done)
     }
-}
-
-/// The id of a project, given its id or its name.
-pub(super) async fn resolve_project(ctx: &Context, given: &str) -> Result<ProjectId, CliError> {
-    if let Ok(id) = given.parse() {
-        return Ok(id);
-    }
-    let found = all_projects(ctx, None).await?.into_iter().find(|project| project.name == given);
-    found.map(|project| project.id).ok_or_else(|| {
-        CliError::NotFound(format!("there is no project `{given}`; `pilothouse project list` lists them"))
-    })
-}
-
-/// All projects of the owner; `archived` selects archived or open ones.
-pub(super) async fn all_projects(
-    ctx: &Context,
-    archived: Option<bool>,
-) -> Result<Vec<ProjectSummary>, CliError> {
-    pages::all(PAGE, async |slice| ctx.client.projects(archived, slice).await).await
-}
-
-/// All agents of a project, oldest first.
-pub(super) async fn all_agents(
-    ctx: &Context,
-    project: Option<ProjectId>,
-) -> Result<Vec<AgentView>, CliError> {
-    pages::all(PAGE, async |slice| ctx.client.agents(project, slice).await).await
 }
 
 async fn show(ctx: &Context, given: &str) -> Result<(), CliError> {

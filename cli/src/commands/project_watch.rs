@@ -4,7 +4,7 @@ use clap::Args;
 use pilothouse_api::project_stream::{ProjectMessageBody, StateSync};
 use pilothouse_client::ProjectWatchEvent;
 
-use super::project::resolve_project;
+use super::project_lookup::resolve_project;
 use crate::context::{Context, write, write_json};
 use crate::error::CliError;
 use crate::exit::Exit;
