@@ -10,7 +10,7 @@ import { StatusBadge } from '../ui/status'
 import { s, showProblem } from '../ui'
 import { offeredActions } from './keyboard'
 import { projectsQuery } from './lists'
-import type { Opened } from './shell'
+import type { Opened } from './opened'
 import c from './shell.module.css'
 import { chooseTheme, theme } from './theme'
 

@@ -12,6 +12,7 @@ import { Toasts } from '../ui/toasts'
 import { Brakes, BrakeDialog } from './brake'
 import { useKeys } from './keyboard'
 import { NOTIFIED, onOpened } from './notified'
+import type { Opened } from './opened'
 import { Shortcuts } from './shortcuts'
 import c from './shell.module.css'
 
@@ -29,8 +30,6 @@ const MORE = [
   { to: '/dead-letters', label: 'Dead letters' },
   { to: '/settings', label: 'Settings' },
 ] as const
-
-export type Opened = 'palette' | 'shortcuts' | 'dispatch' | 'brake'
 
 /** The frame of all screens: navigation, notifications, brakes and dialogs. It follows the streams that every screen needs. */
 export function Shell() {
