@@ -17,7 +17,7 @@ use pilothouse_domain::{DomainContext, Project, Usd};
 use pilothouse_store::{Commit, Loaded, LoadedAggregate, TextEmbedding};
 use tokio::time::Instant;
 
-use super::scan::CONCURRENT_READS;
+use super::CONCURRENT_READS;
 
 /// After so many refused texts without an accepted one, the request itself is taken as refused.
 const MAX_REFUSED: usize = 8;

@@ -15,6 +15,9 @@ use pilothouse_domain::tick::Tick;
 use pilothouse_domain::{DomainContext, Events, ProjectId, SessionEvent, UserId};
 use pilothouse_store::{Commit, LoadedAggregate};
 
+/// The most texts or vectors that are read at the same time.
+const CONCURRENT_READS: usize = 16;
+
 /// Detected issues, each with its stored state, if it exists already.
 pub(crate) struct Detection {
     place: (UserId, ProjectId),

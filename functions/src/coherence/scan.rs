@@ -31,10 +31,8 @@ use pilothouse_domain::{DomainContext, Project, ProjectId, Timestamp, UserId};
 use pilothouse_store::{Commit, Loaded, ScanMark};
 use serde::{Deserialize, Serialize};
 
-use super::{Detection, embeddings};
+use super::{CONCURRENT_READS, Detection, embeddings};
 
-/// The most texts that are read at the same time.
-pub(super) const CONCURRENT_READS: usize = 16;
 const PAGE: usize = 200;
 /// The most issues of each kind that a scan raises. The next audit raises further ones.
 const MAX_ISSUES: usize = 50;
