@@ -5,7 +5,7 @@
 //! | The relay sends a reference to a journal entry to the announcements queue, one group per owner. | the published range of the entry |
 //! | This function appends announcements and notifications to the owner's feed. | by the published range in the same commit |
 //! | It sends a message for the event bus, each endpoint and each browser to the webhooks queue. | by the queue |
-//! | [`webhook_delivery`](crate::events::event_feed::webhook_delivery) delivers to an endpoint, | by the delivery record |
+//! | [`webhook_delivery`](crate::events::webhook_delivery) delivers to an endpoint, | by the delivery record |
 //! | or publishes to the event bus and the topic. | none: at least once; consumers deduplicate by id |
 //!
 //! The queue is separate from the reactions queue, because external systems may fail for hours and must not delay commands,
@@ -32,7 +32,7 @@ use pilothouse_store::{Commit, FeedHead, Loaded, PublishedRange};
 use pilothouse_wire::keys::sha256_hex;
 use serde::{Deserialize, Serialize};
 
-use crate::events::webhook_delivery::{self, Receiver};
+use crate::events::delivery_message::{self, Receiver};
 
 pub const FUNCTION: EventFunction = EventFunction::new(
     "announce",
@@ -196,7 +196,7 @@ async fn enqueue_deliveries(
     let mut messages = Vec::new();
     for sequence in published_range.numbers() {
         if app.integrations.has_bus {
-            messages.push(webhook_delivery::message(owner, Receiver::Bus {}, sequence)?);
+            messages.push(delivery_message::message(owner, Receiver::Bus {}, sequence)?);
         }
         if webhooks.is_empty() {
             continue;
@@ -204,7 +204,7 @@ async fn enqueue_deliveries(
         let Some(announcement) = app.store.announcement(owner, sequence).await? else { continue };
         for webhook in webhooks.iter().filter(|webhook| webhook.accepts(&announcement.event)) {
             let receiver = Receiver::Webhook { webhook_id: webhook.id };
-            messages.push(webhook_delivery::message(owner, receiver, sequence)?);
+            messages.push(delivery_message::message(owner, receiver, sequence)?);
         }
     }
     let notices = published_range.numbers().zip(feed_entries);
@@ -224,7 +224,7 @@ pub(crate) async fn enqueue_notice(
 ) -> Result<(), Problem> {
     let mut messages = messages_to_browsers(app, owner, &[(sequence, kind)]).await?;
     if app.integrations.has_bus {
-        messages.push(webhook_delivery::message(owner, Receiver::Bus {}, sequence)?);
+        messages.push(delivery_message::message(owner, Receiver::Bus {}, sequence)?);
     }
     send(app, &messages).await
 }
@@ -243,7 +243,7 @@ async fn messages_to_browsers(
     for &(sequence, kind) in notices {
         for web_push_subscription_id in browsers.receivers(kind) {
             let receiver = Receiver::Browser { web_push_subscription_id };
-            messages.push(webhook_delivery::message(owner, receiver, sequence)?);
+            messages.push(delivery_message::message(owner, receiver, sequence)?);
         }
     }
     Ok(messages)

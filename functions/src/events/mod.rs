@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod coherence_review;
+mod delivery_message;
 pub mod event_feed;
 pub mod intake;
 pub mod relay;

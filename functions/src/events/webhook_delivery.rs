@@ -28,14 +28,13 @@ use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_broker::{OutgoingMessage, QueueError, Received};
 use pilothouse_domain::announcement::{Announcement, NotificationKind};
 use pilothouse_domain::webhook::{AttemptEffect, AttemptOutcome, Delivery, DeliveryStep, Webhook};
-use pilothouse_domain::{DomainContext, Timestamp, UserId, WebPushSubscriptionId, WebhookId};
+use pilothouse_domain::{DomainContext, Timestamp, UserId, WebhookId};
 use pilothouse_store::{Commit, FeedHead, Loaded};
-use pilothouse_wire::keys::sha256_hex;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::events::delivery_message::{Pointer, Receiver};
 use crate::events::event_feed;
-use crate::events::web_push_delivery::{self, PushOutcome, PushRetry};
+use crate::events::web_push_delivery::{self, PushOutcome};
 
 pub const FUNCTION: EventFunction = EventFunction::new(
     "deliver",
@@ -45,52 +44,6 @@ pub const FUNCTION: EventFunction = EventFunction::new(
     WEBHOOK_DELIVERY,
 )
 .summary("Deliver to webhooks, browsers, the event bus and the topic");
-
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Pointer {
-    owner_id: UserId,
-    #[serde(flatten)]
-    receiver: Receiver,
-    sequence: u64,
-    /// The state of a delivery to a browser after a failed attempt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    retry: Option<PushRetry>,
-}
-
-/// Who receives an entry of the feed.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum Receiver {
-    #[serde(rename_all = "camelCase")]
-    Webhook { webhook_id: WebhookId },
-    #[serde(rename_all = "camelCase")]
-    Browser { web_push_subscription_id: WebPushSubscriptionId },
-    /// The event bus and the topic.
-    Bus {},
-}
-
-/// The message for the delivery of an entry of the feed.
-pub(crate) fn message(owner: &UserId, receiver: Receiver, sequence: u64) -> Result<OutgoingMessage, Problem> {
-    let pointer = Pointer { owner_id: owner.clone(), receiver, sequence, retry: None };
-    let (group, id) = match receiver {
-        Receiver::Webhook { webhook_id } => (webhook_id.to_string(), format!("{webhook_id}:{sequence}")),
-        Receiver::Browser { web_push_subscription_id: id } => {
-            (format!("browser:{id}"), format!("browser:{id}:{sequence}"))
-        }
-        Receiver::Bus {} => {
-            let id = format!("bus:{}", sha256_hex(format!("{owner}\0{sequence}").as_bytes()));
-            (id.clone(), id)
-        }
-    };
-    Ok(OutgoingMessage::new(group, id, pointer.body()?))
-}
-
-impl Pointer {
-    fn body(&self) -> Result<String, Problem> {
-        serde_json::to_string(self).map_err(Problem::internal)
-    }
-}
 
 /// The message for the next attempt at a delivery after `attempts` attempts.
 fn retry(pointer: &Pointer, webhook: WebhookId, attempts: usize) -> Result<OutgoingMessage, Problem> {
