@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use super::frame::frame;
 use super::push_decisions::push_decision;
 use super::push_projects::push_project;
-use super::pusher::{PushError, PushTarget};
+use super::pusher::{PushError, PushTarget, Served, TURN};
 use crate::realtime::push_queue::{self, PushOf};
 
 pub const FUNCTION: EventFunction = EventFunction::new(
@@ -42,8 +42,6 @@ pub const FUNCTION: EventFunction = EventFunction::new(
 
 /// The most entries that one push sends to a connection.
 const READ: usize = 200;
-/// The time that one push spends on one connection, unless a single message takes longer.
-pub(super) const TURN: Duration = Duration::from_secs(2);
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// Processes a batch of the pushes queue: one push for each change that is announced in it.
@@ -119,14 +117,6 @@ async fn push_of(app: &App, connections: &Arc<dyn Connections>, of: &PushOf) -> 
         }
         PushOf::Project { project_id, source } => push_project(app, connections, *project_id, *source).await,
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Served {
-    /// The connection has received everything, is gone, or was closed.
-    Whole,
-    /// The connection has more entries to receive.
-    InPart,
 }
 
 /// Posts new journal entries to every connection that follows a session. After success each of them has received everything that

@@ -16,9 +16,8 @@ use pilothouse_store::{CommitError, Followed, Loaded, Watcher};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::push::{Served, TURN};
 use super::push_queue::{self, PushOf};
-use super::pusher::{PushError, PushTarget};
+use super::pusher::{PushError, PushTarget, Served, TURN};
 
 /// A larger state is not posted: the client reads it.
 const MAX_STATE_BYTES: usize = 100 * 1024;

@@ -10,12 +10,22 @@ use pilothouse_store::{CommitError, ConnectionId, Followed, StoreError};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
+/// The time that one push spends on one connection, unless a single message takes longer.
+pub(super) const TURN: Duration = Duration::from_secs(2);
 /// The timeout of a call to API Gateway. A call that times out is not repeated, because it would delay other connections.
 const CALL: Duration = Duration::from_secs(3);
 /// The maximum number of attempts to post a message that is refused.
 const TRIES: u32 = 3;
 /// Doubles with each attempt.
 const PAUSE: Duration = Duration::from_millis(200);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Served {
+    /// The connection has received everything, is gone, or was closed.
+    Whole,
+    /// The connection has more entries to receive.
+    InPart,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PushError {
