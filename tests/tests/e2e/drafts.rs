@@ -113,8 +113,8 @@ async fn drafts_are_for_the_current_run_and_limited() {
     let mut follower = Follower::of(server.url(), &server.token("local"), &session.id).await;
     follower.next("caught_up").await;
     let early = json!({ "kind": "text", "part": 0, "text": "Too early", "after": 1_000_000 });
-    let sent = current.post("/internal/gateway/drafts", early).await.expect(200).body;
-    assert_eq!(sent["isEarly"], true, "an event before the text is on its way: {sent}");
+    let answer = current.post("/internal/gateway/drafts", early).await.expect(200).body;
+    assert_eq!(answer["isEarly"], true, "an event before the text is on its way: {answer}");
     assert!(send(&current, 1, "Hm, tea").await.expect(200).body["followers"].is_number());
     let expected = json!({ "kind": "thinking", "part": 1, "text": "Hm, tea" });
     assert_eq!(follower.next("draft").await, expected);

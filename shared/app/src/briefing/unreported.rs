@@ -24,10 +24,10 @@ impl App {
         let last = entries.iter().rev().find_map(|entry| Some((*entry, detail(entry)?)));
         let Some((entry, detail)) = last else { return Ok(None) };
         // A list whose content is elsewhere, because it is large, holds.
-        let Ok(list) = serde_json::from_value::<UnreportedFiles>(detail.clone()) else {
+        let Ok(unreported) = serde_json::from_value::<UnreportedFiles>(detail.clone()) else {
             return Ok(Some(entry));
         };
-        let is_over = list.withdrawal().is_some() || self.are_saved(session, &list).await?;
+        let is_over = unreported.withdrawal().is_some() || self.are_saved(session, &unreported).await?;
         Ok((!is_over).then_some(entry))
     }
 
