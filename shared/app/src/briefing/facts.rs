@@ -1,7 +1,6 @@
 //! The facts from which a briefing is composed. They are read once, before the pure composition.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use pilothouse_api::briefing::{BriefingLimit, BriefingSource};
 use pilothouse_domain::brake::BrakeScope;
@@ -14,8 +13,6 @@ use pilothouse_domain::{
     AgentSession, AgentSessionId, Brake, BrakeId, DecisionId, ProjectAgent, ProjectAgentId, ProjectId,
     Timestamp, Usd,
 };
-
-use super::words::count;
 
 /// A project and its events in the period of a briefing.
 #[derive(Debug, Clone)]
@@ -219,15 +216,6 @@ impl Turns {
     pub(super) const fn number(self) -> usize {
         match self {
             Self::Exactly(number) | Self::AtLeast(number) => number,
-        }
-    }
-}
-
-impl fmt::Display for Turns {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exactly(number) => f.write_str(&count(*number, "turn")),
-            Self::AtLeast(number) => write!(f, "at least {}", count(*number, "turn")),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The wording of a briefing.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use pilothouse_api::decisions::{rule_in_words, timeout_rule_in_words};
 use pilothouse_domain::brake::BrakeScope;
@@ -13,7 +14,7 @@ use pilothouse_domain::session::PausedReason;
 use pilothouse_domain::text::cut;
 use pilothouse_domain::{ProjectAgentId, Timestamp};
 
-use super::facts::{AgentFacts, SessionFacts};
+use super::facts::{AgentFacts, SessionFacts, Turns};
 
 /// Most characters of a text by an agent or a person.
 const MAX_TEXT: usize = 120;
@@ -34,6 +35,15 @@ pub(super) fn one_line(text: &str, max: usize) -> String {
 /// `1 turn`, `2 turns`.
 pub(super) fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+impl fmt::Display for Turns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exactly(number) => f.write_str(&count(*number, "turn")),
+            Self::AtLeast(number) => write!(f, "at least {}", count(*number, "turn")),
+        }
+    }
 }
 
 /// `2026-11-24 14:00 UTC`.
