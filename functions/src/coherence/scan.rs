@@ -19,9 +19,9 @@ use pilothouse_app::{App, queues};
 use pilothouse_broker::OutgoingMessage;
 use pilothouse_domain::artifact::{Artifact, ArtifactSummary, VersionRecord};
 use pilothouse_domain::coherence::alignment::MAX_DECISIONS;
-use pilothouse_domain::coherence::comparison::Comparison;
+use pilothouse_domain::coherence::comparison::{ComparedArtifact, Comparison};
 use pilothouse_domain::coherence::lexical::has_words;
-use pilothouse_domain::coherence::similarity::{ComparedArtifact, Scan, ScannedTexts, is_comparable};
+use pilothouse_domain::coherence::similarity::{Scan, ScannedTexts, is_comparable};
 use pilothouse_domain::coherence::{
     CoherenceIssue, ComparisonEngine, Detected, EmbeddingFailure, ResolvedDecision,
 };

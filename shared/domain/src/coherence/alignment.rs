@@ -1,16 +1,13 @@
 //! Layer 1 for decisions (S2, "Decision-artifact alignment"): which artifacts do not fit a decision that was taken.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::comparison::{ComparisonEngine, Thresholds, percent};
-use super::finding::{Detected, Finding, IssueSource, alignment_issue_id};
-use super::similarity::ComparedArtifact;
+use super::comparison::{ComparedArtifact, ComparisonEngine, Thresholds, percent};
+use super::finding::{AlignmentCheck, Detected, Finding, IssueSource, alignment_issue_id};
 use crate::artifact::VersionRecord;
 use crate::decision::{Decision, DecisionSubject, Resolution};
 use crate::effect::Severity;
 use crate::knowledge::CoherenceCategory;
-use crate::names::named;
 use crate::text::{WorkstreamId, cut};
 use crate::{ArtifactId, DecisionId, ProjectAgentId, ProjectId, Timestamp};
 
@@ -43,21 +40,6 @@ pub struct ResolvedDecision {
     pub affected_artifact_ids: Vec<ArtifactId>,
     pub resolved_at: Timestamp,
 }
-
-/// How an artifact may not fit a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AlignmentCheck {
-    /// The decision names the artifact, whose text is about something else.
-    NotReflected,
-    /// The text of the artifact is about the subject of the decision, and may contradict it.
-    SameSubject,
-}
-
-named!(AlignmentCheck {
-    NotReflected => "not_reflected",
-    SameSubject => "same_subject",
-});
 
 impl ResolvedDecision {
     /// The choice of a decision in a project; `None` for other kinds of decisions, and before somebody has decided.

@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::embedding::Embedding;
 use super::lexical::{Corpus, Features, Vector};
+use crate::artifact::{ArtifactPath, ContentHash};
 use crate::names::named;
+use crate::text::WorkstreamId;
+use crate::{ArtifactId, ProjectAgentId, Timestamp};
 
 /// What compares texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +30,17 @@ named!(ComparisonEngine {
 
 impl ComparisonEngine {
     pub const ALL: [Self; 2] = [Self::Lexical, Self::Embeddings];
+}
+
+/// An artifact that is compared.
+#[derive(Debug, Clone)]
+pub struct ComparedArtifact {
+    pub id: ArtifactId,
+    pub workstream: WorkstreamId,
+    pub path: ArtifactPath,
+    pub author: Option<ProjectAgentId>,
+    pub stored_at: Timestamp,
+    pub content_hash: ContentHash,
 }
 
 /// The texts of a scan in the form that an engine compares: those of the artifacts in their order, then those of the decisions.

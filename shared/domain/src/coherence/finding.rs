@@ -4,7 +4,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::alignment::AlignmentCheck;
 use super::comparison::ComparisonEngine;
 use crate::effect::Severity;
 use crate::knowledge::CoherenceCategory;
@@ -99,6 +98,21 @@ impl IssueSource {
         }
     }
 }
+
+/// How an artifact may not fit a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AlignmentCheck {
+    /// The decision names the artifact, whose text is about something else.
+    NotReflected,
+    /// The text of the artifact is about the subject of the decision, and may contradict it.
+    SameSubject,
+}
+
+named!(AlignmentCheck {
+    NotReflected => "not_reflected",
+    SameSubject => "same_subject",
+});
 
 /// A rule of layer 0 (S2, "Structural checks").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -10,7 +10,7 @@
 //! | `structural` | layer 0: rules on paths, hashes, provenance and proposals |
 //! | `similarity` | layer 1: a scan for similar texts of different workstreams |
 //! | `alignment` | layer 1: artifacts that may not fit a decision |
-//! | `comparison` | the engines of layer 1, and their thresholds |
+//! | `comparison` | the engines of layer 1, their thresholds, and the artifacts that they compare |
 //! | `lexical` | a comparison of texts by their common words |
 //! | `embedding` | a comparison of texts by the vectors of an embedding model |
 //! | `score` | the score of a project and its trend |
@@ -32,7 +32,7 @@ pub mod structural;
 
 use serde::{Deserialize, Serialize};
 
-pub use alignment::{AlignmentCheck, ResolvedDecision};
+pub use alignment::ResolvedDecision;
 pub use comparison::ComparisonEngine;
 pub use config::{
     CoherenceFeedbackLoopConfig, CoherenceMonitorConfig, EmbeddingsConfig, InvalidCoherenceConfig, Similarity,
@@ -40,7 +40,7 @@ pub use config::{
 pub use embedding::{Embedding, EmbeddingFailure, InvalidEmbedding};
 pub use error::CoherenceError;
 pub use event::CoherenceEvent;
-pub use finding::{Detected, Finding, IssueSource, StructuralCheck, flagged_issue_id};
+pub use finding::{AlignmentCheck, Detected, Finding, IssueSource, StructuralCheck, flagged_issue_id};
 pub use ledger::{EmbeddingUse, ReviewLedger, ReviewStart, ReviewUse};
 pub use review::{
     IssueReview, RelevantDecision, ReviewCandidate, ReviewFailure, ReviewRequest, ReviewResult,

@@ -5,13 +5,12 @@
 //! each other are as similar as texts that agree.
 
 use super::alignment::{self, ResolvedDecision};
-use super::comparison::{Comparison, ComparisonEngine, Thresholds, percent};
+use super::comparison::{ComparedArtifact, Comparison, ComparisonEngine, Thresholds, percent};
 use super::finding::{Detected, Finding, IssueSource, similar_issue_id};
-use crate::artifact::{ArtifactKind, ArtifactPath, ContentHash, MimeType};
+use crate::artifact::{ArtifactKind, MimeType};
 use crate::effect::Severity;
 use crate::knowledge::CoherenceCategory;
-use crate::text::WorkstreamId;
-use crate::{ArtifactId, ProjectAgentId, ProjectId, Timestamp};
+use crate::{ProjectId, Timestamp};
 
 /// A scan compares at most so many artifacts. A project may set a lower limit (S2 `layer1MaxArtifactsPerScan`).
 pub const MAX_ARTIFACTS: usize = 500;
@@ -23,17 +22,6 @@ pub fn is_comparable(kind: ArtifactKind, mime_type: &MimeType) -> bool {
         ArtifactKind::Code | ArtifactKind::Config | ArtifactKind::Test | ArtifactKind::Other => is_text,
         ArtifactKind::Document | ArtifactKind::Design => is_text || mime_type.as_str() == "application/json",
     }
-}
-
-/// An artifact that is compared.
-#[derive(Debug, Clone)]
-pub struct ComparedArtifact {
-    pub id: ArtifactId,
-    pub workstream: WorkstreamId,
-    pub path: ArtifactPath,
-    pub author: Option<ProjectAgentId>,
-    pub stored_at: Timestamp,
-    pub content_hash: ContentHash,
 }
 
 /// What a scan compares, and by which rules.

@@ -1,11 +1,9 @@
 //! Coherence issues: the rules of layer 0, the states of an issue, and the score (decision 88).
 
 use pilothouse_domain::artifact::{ArtifactAuthor, ArtifactKind, ArtifactPath, ContentHash, MimeType};
-use pilothouse_domain::coherence::comparison::{Comparison, Thresholds};
+use pilothouse_domain::coherence::comparison::{ComparedArtifact, Comparison, Thresholds};
 use pilothouse_domain::coherence::lexical::{Corpus, Features, has_words};
-use pilothouse_domain::coherence::similarity::{
-    ComparedArtifact, MAX_ARTIFACTS, Scan, ScannedTexts, is_comparable,
-};
+use pilothouse_domain::coherence::similarity::{MAX_ARTIFACTS, Scan, ScannedTexts, is_comparable};
 use pilothouse_domain::coherence::structural::{
     ArtifactTrace, CheckedVersion, Evidence, Recommendation, WINDOW_TICKS, check, decision_conflict,
 };

@@ -1,8 +1,8 @@
 //! Embeddings of texts, and artifacts that do not fit a decision (S2, "Semantic similarity"; decision 88).
 
 use pilothouse_domain::artifact::{ArtifactPath, ContentHash, VersionRecord};
-use pilothouse_domain::coherence::comparison::{Comparison, Thresholds};
-use pilothouse_domain::coherence::similarity::{ComparedArtifact, Scan, ScannedTexts};
+use pilothouse_domain::coherence::comparison::{ComparedArtifact, Comparison, Thresholds};
+use pilothouse_domain::coherence::similarity::{Scan, ScannedTexts};
 use pilothouse_domain::coherence::{
     AlignmentCheck, CoherenceCategory, CoherenceMonitorConfig, ComparisonEngine, Detected, Embedding,
     InvalidEmbedding, IssueSource, RelevantDecision, ResolvedDecision, ReviewCandidate, ReviewLedger,
