@@ -1,5 +1,4 @@
-//! Guardrails of a brief: rules that no approval overrides, on tool calls, and on the input and the output of an agent (S2
-//! `GuardrailSpec`; decision 79).
+//! Guardrails on tool calls, and what all guardrails of a brief have in common (S2 `GuardrailSpec`; decision 79).
 
 use std::collections::BTreeSet;
 
@@ -8,24 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::ToolCall;
-use super::content_guardrail::{InputGuardrail, OutputGuardrail};
 use crate::effect::{ActionKind, ToolGlob, glob_matches};
 use crate::text::{ArgumentPattern, GuardrailDescription, GuardrailName};
-
-/// The guardrails of an agent.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct GuardrailPolicy {
-    /// Guardrails for texts that are sent to the agent.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub input_guardrails: Vec<InputGuardrail>,
-    /// Guardrails for outputs of the agent.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub output_guardrails: Vec<OutputGuardrail>,
-    /// Guardrails for tool calls.
-    #[serde(default)]
-    pub tool_guardrails: Vec<ToolGuardrail>,
-}
 
 /// A guardrail for tool calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -104,40 +87,6 @@ pub enum GuardrailViolation {
     Pointer { max: usize },
 }
 
-impl GuardrailPolicy {
-    pub const MAX_GUARDRAILS: usize = 50;
-    /// Most bytes of the policy as JSON. Each output, text and tool call is compared with its patterns, and an output is stored with the
-    /// descriptions of the guardrails that trip on it.
-    pub const MAX_BYTES: usize = 32 * 1024;
-
-    /// Names every violation with its path below the policy.
-    pub fn check(&self) -> Vec<(String, GuardrailViolation)> {
-        let Self { input_guardrails, output_guardrails, tool_guardrails } = self;
-        if input_guardrails.len() + output_guardrails.len() + tool_guardrails.len() > Self::MAX_GUARDRAILS {
-            let too_many = GuardrailViolation::TooManyGuardrails { max: Self::MAX_GUARDRAILS };
-            return vec![(String::new(), too_many)];
-        }
-        if serde_json::to_vec(self).map_or(usize::MAX, |json| json.len()) > Self::MAX_BYTES {
-            return vec![(String::new(), GuardrailViolation::TooLarge { max_kib: Self::MAX_BYTES / 1024 })];
-        }
-        let input = input_guardrails.iter().map(|it| (&it.name, it.check())).enumerate();
-        let output = output_guardrails.iter().map(|it| (&it.name, it.check())).enumerate();
-        let tool = tool_guardrails.iter().map(|it| (&it.name, it.check())).enumerate();
-        let input = input.map(|checked| ("inputGuardrails", checked));
-        let output = output.map(|checked| ("outputGuardrails", checked));
-        let checked = input.chain(output).chain(tool.map(|checked| ("toolGuardrails", checked)));
-        let (mut found, mut names) = (Vec::new(), BTreeSet::new());
-        for (root, (at, (name, violations))) in checked {
-            if !names.insert(name.as_str()) {
-                found.push((format!("{root}[{at}].name"), GuardrailViolation::DuplicateName));
-            }
-            let within = |(path, violation)| (format!("{root}[{at}]{path}"), violation);
-            found.extend(violations.into_iter().map(within));
-        }
-        found
-    }
-}
-
 impl CallCondition {
     pub const MAX_ARGUMENTS: usize = 10;
 
@@ -199,7 +148,7 @@ impl ArgumentCondition {
 
 impl ToolGuardrail {
     /// Names every violation with its path below the guardrail.
-    fn check(&self) -> Vec<(String, GuardrailViolation)> {
+    pub(super) fn check(&self) -> Vec<(String, GuardrailViolation)> {
         let of_condition = self.condition.check().into_iter();
         of_condition.map(|(path, violation)| (format!(".condition{path}"), violation)).collect()
     }

@@ -10,6 +10,7 @@ mod content_guardrail;
 mod engine;
 mod entry;
 mod guardrail;
+mod guardrail_policy;
 mod predicate;
 mod protocol;
 mod violation;
@@ -24,9 +25,8 @@ pub use engine::{
     evaluate,
 };
 pub use entry::{InvalidEntry, ListEntry};
-pub use guardrail::{
-    ArgumentCondition, CallCondition, GuardrailAction, GuardrailPolicy, GuardrailViolation, ToolGuardrail,
-};
+pub use guardrail::{ArgumentCondition, CallCondition, GuardrailAction, GuardrailViolation, ToolGuardrail};
+pub use guardrail_policy::GuardrailPolicy;
 pub use predicate::{EscalationPredicate, NumberOp, PredicateFacts, RadiusOp};
 pub use protocol::{EscalationProtocol, EscalationRule};
 pub use violation::{ProtocolViolation, Violations};
