@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `scope` | the workstreams that an agent may read and write |
 //! | `snapshot` | the part of the knowledge that one agent may read, within a number of tokens |
+//! | `selection` | selects the content of a snapshot |
 //! | `trim` | shortens a snapshot to its number of tokens |
 //! | `tokens` | an estimate of the number of tokens of a text |
 //! | `terms` | the words under which a search finds an artifact or an objective |
 //! | `tally` | the number of artifacts of each workstream |
 
 mod scope;
+mod selection;
 mod snapshot;
 mod tally;
 mod terms;
@@ -17,10 +19,10 @@ mod tokens;
 mod trim;
 
 pub use scope::{KnowledgeAccess, KnowledgeScope};
+pub use selection::ProjectKnowledge;
 pub use snapshot::{
     AgentSummary, ArtifactIndexEntry, ArtifactStatus, CoherenceCategory, CoherenceIssueSummary,
-    DecisionSummary, KnowledgeSnapshot, Omitted, ProjectKnowledge, TokenBudget, WorkstreamStatus,
-    WorkstreamSummary,
+    DecisionSummary, KnowledgeSnapshot, Omitted, TokenBudget, WorkstreamStatus, WorkstreamSummary,
 };
 pub use tally::ArtifactTally;
 pub use terms::{SearchTerms, Weight};
