@@ -251,6 +251,11 @@ impl SessionName {
     }
 }
 
+/// Whether a text is a name of 1 to `max` characters, none of them a control character.
+pub(crate) fn is_name(text: &str, max: usize) -> bool {
+    !text.trim().is_empty() && text.chars().count() <= max && !text.chars().any(char::is_control)
+}
+
 /// Cuts `s` to at most `max` characters, ending in an ellipsis if it was longer.
 pub fn cut(s: &str, max: usize) -> String {
     if s.chars().count() <= max {

@@ -20,7 +20,9 @@ use crate::escalation::{
 use crate::injection::{ContextInjectionPolicy, PolicyViolation};
 use crate::output_schema::{OutputSchema, SchemaViolation};
 use crate::project::Project;
-use crate::text::{AdapterName, AgentDescription, AgentRole, BriefConstraint, ModelId, WorkstreamId};
+use crate::text::{
+    AdapterName, AgentDescription, AgentRole, BriefConstraint, ModelId, WorkstreamId, is_name,
+};
 use crate::value::OutputRules;
 
 /// The brief of an agent.
@@ -230,11 +232,6 @@ impl AgentBrief {
             found.push((format!("readableWorkstreams[{at}]"), violation));
         }
     }
-}
-
-/// Whether a text is a name of 1 to `max` characters.
-pub(super) fn is_name(text: &str, max: usize) -> bool {
-    !text.trim().is_empty() && text.chars().count() <= max && !text.chars().any(char::is_control)
 }
 
 fn below(root: &str, path: &str) -> String {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::brief::is_name;
+use crate::text::is_name;
 
 /// The limits of delegation by an agent. Its sidecar enforces the policy; the agent cannot read it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

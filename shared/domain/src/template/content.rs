@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::session::SessionOptions;
-use crate::text::{AdapterName, ModelId, SystemPrompt, TemplateDescription, TemplateName};
+use crate::text::{AdapterName, ModelId, SystemPrompt, TemplateDescription, TemplateName, is_name};
 use crate::value::{AllowedModels, AutoContinueConfig, ExecutionMode, SessionBudget};
 
 /// Fields of a template that are set as a whole (S0 8.7 `CreateAgentTemplateCommand`, `UpdateAgentTemplateCommand`).
@@ -64,9 +64,7 @@ impl AllowedTools {
         }
         let mut seen = BTreeSet::new();
         for name in &names {
-            let fits =
-                !name.trim().is_empty() && name.chars().count() <= 200 && !name.chars().any(char::is_control);
-            if !fits {
+            if !is_name(name, 200) {
                 return Err(InvalidTools::Name(name.chars().take(80).collect()));
             }
             if !seen.insert(name) {
