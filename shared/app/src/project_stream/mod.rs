@@ -21,8 +21,8 @@ use pilothouse_api::project_stream::{
     ProjectMessageBody, ProjectPosition, RoutedEvent, SessionPosition, StateSync, TrustUpdate,
 };
 use pilothouse_domain::brake::BrakeEvent;
-use pilothouse_domain::decision::{BrakeAction, DecisionStatus};
-use pilothouse_domain::journal::{AggregateJournalEntry, Cause, DecisionChange, JournalEntry};
+use pilothouse_domain::decision::{BrakeAction, DecisionChange, DecisionStatus};
+use pilothouse_domain::journal::{AggregateJournalEntry, Cause, JournalEntry};
 use pilothouse_domain::value::ProjectMembership;
 use pilothouse_domain::{
     AgentSessionId, Brake, BrakeId, Project, ProjectAgent, ProjectAgentEvent, ProjectAgentId, ProjectEvent,

@@ -40,8 +40,8 @@ pub use log::{BrakeAction, BrakeActor, DecisionLogEntry, LoggedDecision};
 pub use operation::{FreeOperation, FreeStatus};
 pub use orphan::{InvalidOrphanPolicy, OrphanAction, OrphanActions, OrphanStage, OrphanedDecisionPolicy};
 pub use record::{
-    CancelReason, Decision, DecisionSession, DecisionState, DecisionStatus, ResolutionDelivery, ResolvedBy,
-    Ruling, decision_id,
+    CancelReason, Decision, DecisionChange, DecisionSession, DecisionState, DecisionStatus,
+    ResolutionDelivery, ResolvedBy, Ruling, decision_id,
 };
 pub use recovery::{
     AutoRestartConditions, AutomaticRecovery, ChainOutcome, CrashRecoveryPolicy, InvalidRecoveryPolicy,

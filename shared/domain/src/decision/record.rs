@@ -136,6 +136,14 @@ impl DecisionStatus {
     ];
 }
 
+/// A decision with the state to which a change of its session moved it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DecisionChange {
+    pub id: DecisionId,
+    pub state: DecisionStatus,
+}
+
 /// The resolution that won.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -14,10 +14,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::decision::DecisionStatus;
+use crate::decision::DecisionChange;
 use crate::session::{AgentSession, AgentSessionStatus};
 use crate::value::{ActivityItem, ProjectMembership};
-use crate::{AgentSessionId, DecisionId, EventId, Events, RunId, Timestamp, TraceParent, UserId};
+use crate::{AgentSessionId, EventId, Events, RunId, Timestamp, TraceParent, UserId};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -51,14 +51,6 @@ pub struct JournalEntry {
     /// Trace context of the cause, passed on to everything that follows from this entry.
     #[serde(default, deserialize_with = "TraceParent::lenient", skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<TraceParent>,
-}
-
-/// A decision with the state to which a change of its session moved it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DecisionChange {
-    pub id: DecisionId,
-    pub state: DecisionStatus,
 }
 
 /// What caused an entry.

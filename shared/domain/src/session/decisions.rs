@@ -6,10 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::requests::UnacknowledgedAnswer;
 use super::{AgentSession, AgentSessionStatus, CheckpointCause, PendingRequest, RequestAnswer, RequestKind};
 use crate::decision::{
-    CancelReason, Decision, DecisionSession, DecisionState, DecisionSubject, DecisionTimeout, OwnerDecision,
-    Resolution, ResolutionDelivery, ResolvedBy, Ruling, decision_id,
+    CancelReason, Decision, DecisionChange, DecisionSession, DecisionState, DecisionSubject, DecisionTimeout,
+    OwnerDecision, Resolution, ResolutionDelivery, ResolvedBy, Ruling, decision_id,
 };
-use crate::journal::DecisionChange;
 use crate::{CommandId, DecisionId, DomainContext, Events, RunId, Timestamp, ToolCallId};
 
 /// The decisions that the current change opened or ended, in their latest state. They are not part of the session's state: they are
