@@ -3,12 +3,12 @@
 //! API Gateway identifies a connection only by its id. There are two items for each: the connection under its id, and a watcher in
 //! the partition of what it follows. The relay finds watchers there with a consistent read.
 
-use pilothouse_domain::{AgentSessionId, ProjectId, Timestamp, UserId};
+use pilothouse_domain::{Timestamp, UserId};
 use serde::{Deserialize, Serialize};
 
 use crate::commit::Loaded;
 use crate::error::{CommitError, StoreError};
-pub use crate::ids::{ConnectionId, InvalidConnectionId};
+pub use crate::ids::{ConnectionId, Followed, InvalidConnectionId};
 use crate::layout;
 use crate::repository::{Store, read, write};
 use crate::table::{Condition, Item, Query, SortRange, TableError, Write};
@@ -22,16 +22,6 @@ pub struct Connection {
     pub ends: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follows: Option<Followed>,
-}
-
-/// What a connection follows.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Followed {
-    Session(AgentSessionId),
-    /// The decisions of an owner.
-    Inbox(UserId),
-    Project(ProjectId),
 }
 
 /// A connection that follows something, with its cursor. An inbox has none.

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use pilothouse_domain::UserId;
+use pilothouse_domain::{AgentSessionId, ProjectId, UserId};
 use pilothouse_wire::worker::WorkerId;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,16 @@ impl fmt::Display for ConnectionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// What a connection follows.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Followed {
+    Session(AgentSessionId),
+    /// The decisions of an owner.
+    Inbox(UserId),
+    Project(ProjectId),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -93,8 +93,7 @@ use pilothouse_domain::{
 
 use pilothouse_wire::keys::sha256_hex;
 
-use crate::connections::Followed;
-use crate::ids::{AggregateRef, ConnectionId, WorkerKey};
+use crate::ids::{AggregateRef, ConnectionId, Followed, WorkerKey};
 use crate::table::{Key, SortRange};
 
 pub const DUE_SHARDS: u8 = 4;
