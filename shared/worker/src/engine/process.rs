@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -180,10 +179,4 @@ pub(crate) fn kill_leftover_group(group: Pid) -> bool {
         tracing::warn!(%group, "killed processes that a sidecar left behind");
     }
     true
-}
-
-/// Whether a path is an executable file: checked at start instead of at the first launch.
-pub(crate) fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }

@@ -20,8 +20,8 @@ pub use super::inner::{Ports, StartError};
 use super::registry::{Registry, Run, RunPhase, SignalOutcome};
 use super::run_dir::{ENGINES, RunDir, create_private_folder};
 use super::supervisor::supervise;
-use super::workspace::free_disk;
-use super::{adoption, containers, process, retention};
+use super::workspace::{free_disk, is_program};
+use super::{adoption, containers, retention};
 
 /// The engine of containers that an earlier version started, if this worker has no containers.
 const DEFAULT_ENGINE: &str = "docker";
@@ -59,7 +59,8 @@ impl Worker {
             .sidecar
             .canonicalize()
             .ok()
-            .filter(|path| process::is_program(path))
+            // Checked here instead of at the first launch.
+            .filter(|path| is_program(path))
             .ok_or_else(|| StartError::Sidecar { path: config.sidecar.clone() })?;
         for path in config.secrets.file.iter_mut().chain(&mut config.hidden) {
             *path = absolute(path)?;

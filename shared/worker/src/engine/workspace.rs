@@ -11,8 +11,6 @@ use pilothouse_domain::project_agent::{
     ResourceLimits, SandboxCapability, WorkspaceMount, WorkspaceOffer, WorkspacePart, WorkspaceRequirements,
 };
 
-use super::process::is_program;
-
 /// The offer of this machine: a shell, the network, an installed git, and `more`. The free disk is added when it is announced.
 ///
 /// With `containers`, it includes mounts, limits, and the choice of the image, unless the worker is `shared` by several owners.
@@ -46,6 +44,12 @@ pub fn free_disk(folder: &Path) -> Option<u64> {
 /// Whether a folder of `path`, a value of the variable `PATH`, has an executable file with this name.
 pub fn is_installed(program: &str, path: &OsStr) -> bool {
     std::env::split_paths(path).any(|folder| is_program(&folder.join(program)))
+}
+
+/// Whether a path is an executable file.
+pub(crate) fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
 /// Folders through which a container would reach other processes of the worker's user, and their sockets.
