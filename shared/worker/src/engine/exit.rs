@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 
 use pilothouse_wire::launch::RunExit;
 
-use super::run_dir::REPLACEABLE;
+use super::replaceable::REPLACEABLE;
 
 /// Exit code of a sidecar whose run another sidecar runs or ran.
 pub(crate) const RUN_IS_TAKEN: i32 = 3;

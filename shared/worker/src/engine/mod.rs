@@ -11,6 +11,7 @@
 //! | `process`, [`containers`] | sidecars as child processes, or in containers |
 //! | [`workspace`] | the workspace that the worker offers to agents, and the mounts and limits of their containers |
 //! | `run_dir`, `retention` | the directory of a run, and its removal |
+//! | `replaceable` | opens files that an agent in a container can replace |
 //! | [`gateway_urls`] | the addresses at which the sidecars of a data folder reach their control plane |
 //! | [`session_folder`] | whether a session has run here |
 //! | `run_lock`, `session_lock` | the locks that show what lives |
@@ -36,6 +37,7 @@ mod inner;
 mod launch;
 mod process;
 mod registry;
+mod replaceable;
 mod retention;
 mod run_dir;
 mod run_lock;

@@ -2,14 +2,14 @@
 //! it was killed at any moment.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::OFlag;
 use pilothouse_domain::RunId;
 use pilothouse_wire::launch::{LaunchRequest, RunExit, SidecarLaunch};
 
+use super::replaceable::{REPLACEABLE, read_replaceable};
 use super::{exit, run_lock};
 
 /// Prefix of a directory that is being created.
@@ -18,8 +18,6 @@ pub(crate) const NEW_PREFIX: &str = ".new-";
 pub(crate) const OLD_PREFIX: &str = ".old-";
 /// Folder beside the folder of the runs: the container engine of each run, until its exit is reported.
 pub(crate) const ENGINES: &str = "engines";
-/// Flags for opening files that an agent in a container can replace: links are not followed, and named pipes do not block.
-pub(crate) const REPLACEABLE: i32 = OFlag::O_NOFOLLOW.union(OFlag::O_NONBLOCK).bits();
 
 const LAUNCH: &str = "launch.json";
 const LOCK: &str = "lock";
@@ -214,17 +212,6 @@ impl RunDir {
         }
         OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(REPLACEABLE).open(log)
     }
-}
-
-/// Reads at most `most` bytes of a file that an agent in a container can replace.
-fn read_replaceable(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let file = OpenOptions::new().read(true).custom_flags(REPLACEABLE).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    let mut bytes = Vec::new();
-    file.take(most).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 pub(crate) fn create_private_folder(path: &Path) -> io::Result<()> {

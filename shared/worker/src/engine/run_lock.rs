@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::Pid;
 
-use super::run_dir::REPLACEABLE;
+use super::replaceable::REPLACEABLE;
 
 #[derive(Debug)]
 pub(crate) enum LockState {

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 
 use super::inner::Inner;
 use super::registry::Run;
-use super::run_dir::REPLACEABLE;
+use super::replaceable::REPLACEABLE;
 
 pub(crate) fn path(session_home: &Path) -> PathBuf {
     session_home.join("lock")
