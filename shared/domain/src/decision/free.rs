@@ -5,7 +5,7 @@
 
 use uuid::Uuid;
 
-use super::resolution::misfit;
+use super::fit::misfit;
 use super::{
     CancelReason, ChainOutcome, CoherenceOutcome, Decision, DecisionKind, DecisionSession, DecisionState,
     DecisionSubject, FreeOperation, FreeStatus, Misfit, OrphanAction, OrphanStage, OrphanedDecisionPolicy,

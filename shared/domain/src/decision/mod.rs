@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `coherence` | the outcomes of an issue that a model confirmed |
+//! | `fit` | which resolutions fit a decision |
 //! | `free` | decisions without a session that guards them |
 //! | `log` | the decision log of a project |
 //! | `operation` | which operation leads from which status of a free decision to which |
@@ -16,6 +17,7 @@
 //! | `words` | what a person says to the agent in a resolution |
 
 mod coherence;
+mod fit;
 mod free;
 mod log;
 mod operation;
