@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BrakeBehavior, BrakeError, BrakeEvent, BrakeScope, PoolBrake};
+use super::{BrakeBehavior, BrakeError, BrakeEvent, BrakeScope, PoolBrake, ReleasedBy};
 use crate::decision::FreeDecision;
 use crate::pool::SessionPool;
 use crate::text::BrakeReason;
@@ -81,16 +81,6 @@ pub struct BrakeRelease {
     pub at: Timestamp,
     /// What released it.
     pub by: ReleasedBy,
-}
-
-/// What released a brake.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub enum ReleasedBy {
-    Owner,
-    Timer,
-    /// The approval of a decision in the inbox.
-    Decision,
 }
 
 impl ReleaseCondition {

@@ -9,7 +9,7 @@ mod event;
 mod pool_brake;
 mod progress;
 
-pub use aggregate::{Brake, BrakeInitiator, BrakeRelease, NewBrake, ReleaseCondition, ReleasedBy};
+pub use aggregate::{Brake, BrakeInitiator, BrakeRelease, NewBrake, ReleaseCondition};
 pub use error::BrakeError;
 pub use event::BrakeEvent;
 pub use pool_brake::PoolBrake;
@@ -68,3 +68,13 @@ crate::names::named!(BrakeBehavior {
     Pause => "pause",
     Kill => "kill",
 });
+
+/// What released a brake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ReleasedBy {
+    Owner,
+    Timer,
+    /// The approval of a decision in the inbox.
+    Decision,
+}
