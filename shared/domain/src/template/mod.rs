@@ -22,10 +22,10 @@ use serde::{Deserialize, Serialize};
 
 pub use content::{AllowedTools, InvalidTools, TemplateContent};
 pub use error::TemplateError;
-pub use event::TemplateEvent;
+pub use event::{ScheduleSkip, TemplateEvent};
 pub use new::{NewRule, NewTemplate};
 pub use rule::{ClassificationRule, Classified, EventFields, EventPriority, InvalidPattern, MatchPattern};
-pub use schedule::{AgentSchedule, DueRun, ScheduleSkip, Scheduled, ScheduledLaunch, ScheduledRun};
+pub use schedule::{AgentSchedule, DueRun, Scheduled, ScheduledLaunch, ScheduledRun};
 pub use session_spec::{IncompleteSpec, ResolvedSession, SessionSpec};
 
 use crate::composition::{Composition, TemplatePart, compose};

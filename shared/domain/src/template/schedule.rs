@@ -1,11 +1,10 @@
 //! Schedules of templates (S0 8.5 `AgentSchedule`; design note "Scheduled automation").
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cron::CronExpression;
 use super::zone::TimeZoneName;
-use super::{AgentTemplate, TemplateError, TemplateEvent, TemplateSection};
+use super::{AgentTemplate, ScheduleSkip, TemplateError, TemplateEvent, TemplateSection};
 use crate::text::{Objective, SessionName, WorkingDirectory};
 use crate::{AgentSessionId, DomainContext, Timestamp};
 
@@ -81,21 +80,6 @@ impl Scheduled {
     pub(super) fn set_next_run(&mut self, now: Timestamp) {
         self.next_run_at = if self.schedule.is_enabled { self.schedule.next_after(now) } else { None };
     }
-}
-
-/// Why a scheduled time started no session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum ScheduleSkip {
-    /// The template is deactivated. Its schedule is suspended until the template is activated.
-    Deactivated,
-    /// Too many sessions wait for a slot of the pool.
-    PoolLineFull,
-    /// An earlier session showed that the spend of the agent is unknown, so that its cap cannot be enforced.
-    Unmetered,
-    /// The operator of the server does not allow the model of the template.
-    ModelNotAllowed,
-    /// The template names no adapter, and the server has no default adapter.
-    NoAdapter,
 }
 
 /// A scheduled time that is due.
