@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::delegation::{DelegationPolicy, DelegationViolation};
-use super::mcp::{McpServer, McpViolation};
+use super::mcp::{McpServer, McpServerTool, McpViolation};
 use super::provider_config::{ProviderConfigViolation, check_provider_config};
 use super::secret::{SecretRef, SecretViolation};
 use super::session_policy::{SessionPolicy, SessionPolicyViolation};
@@ -23,7 +23,7 @@ use crate::project::Project;
 use crate::text::{
     AdapterName, AgentDescription, AgentRole, BriefConstraint, ModelId, WorkstreamId, is_name,
 };
-use crate::value::OutputRules;
+use crate::value::{McpToolDefinition, OutputRules};
 
 /// The brief of an agent.
 ///
@@ -211,6 +211,17 @@ impl AgentBrief {
     pub fn output_rules(&self) -> OutputRules {
         let guardrails = self.guardrail_policy.as_ref().map(|policy| policy.output_guardrails.clone());
         OutputRules { schema: self.output_schema.clone(), guardrails: guardrails.unwrap_or_default() }
+    }
+
+    /// The tools of the brief's MCP servers, as the configuration of an agent has them.
+    pub fn mcp_tools(&self) -> Vec<McpToolDefinition> {
+        let of_server = |server: &McpServer| {
+            let server_uri = server.uri.clone();
+            server.tools.clone().into_iter().map(move |McpServerTool { name, description, input_schema }| {
+                McpToolDefinition { name, description, input_schema, server_uri: server_uri.clone() }
+            })
+        };
+        self.mcp_servers.iter().flat_map(of_server).collect()
     }
 
     fn check_workstreams(&self, project: &Project, found: &mut Vec<(String, BriefViolation)>) {

@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::AgentBrief;
 use crate::text::{ToolDescription, ToolName};
-use crate::value::{InputSchema, McpToolDefinition, ServerUri};
+use crate::value::{InputSchema, ServerUri};
 
 /// An MCP server with the tools that the agent may use of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -78,18 +77,5 @@ impl McpServer {
             }
         }
         found
-    }
-}
-
-impl AgentBrief {
-    /// The tools of the brief's MCP servers, as the configuration of an agent has them.
-    pub fn mcp_tools(&self) -> Vec<McpToolDefinition> {
-        let of_server = |server: &McpServer| {
-            let server_uri = server.uri.clone();
-            server.tools.clone().into_iter().map(move |McpServerTool { name, description, input_schema }| {
-                McpToolDefinition { name, description, input_schema, server_uri: server_uri.clone() }
-            })
-        };
-        self.mcp_servers.iter().flat_map(of_server).collect()
     }
 }
