@@ -2,44 +2,20 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::allow_list::Listing;
 use super::entry::ListEntry;
 use super::guardrail::{GuardrailAction, ToolGuardrail};
 use super::predicate::PredicateFacts;
 use super::protocol::EscalationProtocol;
+use super::tool_call::ToolCall;
 use crate::control_mode::{ControlMode, ControlModeSetting, ModeRevision};
 use crate::effect::pattern::ToolClassifications;
-use crate::effect::{ActionKind, BlastRadius, Confidence, Effect, Effects, Severity};
+use crate::effect::{ActionKind, BlastRadius, Effect, Effects, Severity};
 use crate::text::cut;
 use crate::trust::{Points, Rate, TrustProfile};
 use crate::value::ToolApproval;
 use crate::{AgentSessionId, DecisionId};
-
-#[derive(Debug, Clone, Copy)]
-pub struct ToolCall<'a> {
-    pub tool: &'a str,
-    /// Whether the agent may use the tool at all.
-    pub listing: &'a Listing,
-    pub session_id: AgentSessionId,
-    pub effects: &'a Effects,
-    /// Names of the project's patterns that matched the call.
-    pub patterns: &'a [String],
-    /// Risk that the agent reported. It makes the decision stricter only.
-    pub reported: ReportedRisk,
-    pub affects_multiple_workstreams: bool,
-    pub arguments: &'a Value,
-}
-
-/// Risk of a call that its agent reports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ReportedRisk {
-    pub severity: Option<Severity>,
-    pub blast_radius: Option<BlastRadius>,
-    pub confidence: Option<Confidence>,
-}
 
 /// A person's `alwaysApprove`: covers a tool and its effects up to the approved severity, in one session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,17 +106,6 @@ impl DecidingRule {
 
     fn of_guardrail(guardrail: &ToolGuardrail) -> Self {
         Self::Guardrail { name: guardrail.name.to_string() }
-    }
-}
-
-impl ReportedRisk {
-    fn raise(self, effect: Effect) -> Effect {
-        Effect {
-            severity: effect.severity.max(self.severity.unwrap_or(effect.severity)),
-            blast_radius: effect.blast_radius.max(self.blast_radius.unwrap_or(effect.blast_radius)),
-            confidence: effect.confidence.min(self.confidence.unwrap_or(effect.confidence)),
-            ..effect
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::ToolCall;
+use super::tool_call::ToolCall;
 use crate::effect::{ActionKind, ToolGlob, glob_matches};
 use crate::text::{ArgumentPattern, GuardrailDescription, GuardrailName};
 

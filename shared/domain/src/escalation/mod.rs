@@ -13,6 +13,7 @@ mod guardrail;
 mod guardrail_policy;
 mod predicate;
 mod protocol;
+mod tool_call;
 mod violation;
 
 pub use allow_list::{AllowedCommands, BASH, ListedCall, Listing, ToolAllowList};
@@ -20,13 +21,11 @@ pub use content_guardrail::{
     BlockedInput, GuardrailLevel, GuardrailTrip, InputCondition, InputGuardrail, OutputCondition,
     OutputGuardrail, TripSubject,
 };
-pub use engine::{
-    AgentTrust, DecidingRule, Policy, ReportedRisk, StandingApproval, ToolCall, Verdict, VerdictKind,
-    evaluate,
-};
+pub use engine::{AgentTrust, DecidingRule, Policy, StandingApproval, Verdict, VerdictKind, evaluate};
 pub use entry::{InvalidEntry, ListEntry};
 pub use guardrail::{ArgumentCondition, CallCondition, GuardrailAction, GuardrailViolation, ToolGuardrail};
 pub use guardrail_policy::GuardrailPolicy;
 pub use predicate::{EscalationPredicate, NumberOp, PredicateFacts, RadiusOp};
 pub use protocol::{EscalationProtocol, EscalationRule};
+pub use tool_call::{ReportedRisk, ToolCall};
 pub use violation::{ProtocolViolation, Violations};
