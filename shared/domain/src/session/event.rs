@@ -2,6 +2,8 @@
 //!
 //! Some events are not in S0. They record the path of commands, runs and messages, and serve as an outbox: reactions send commands,
 //! launch runs and allocate pool slots because of them.
+//!
+//! An enum has one declaration, so this file is longer than the others of the crate.
 
 use super::run::{CommandRef, RunCause, StopMode};
 use super::{AgentSessionStatus, Disk, LifecycleCommand, WorkStop};
