@@ -249,21 +249,22 @@ async fn unknown_session_is_not_opened() {
 
 #[tokio::test]
 async fn summary_names_the_first_kept_entry() {
-    let model = Scripted::new([say(&"old ".repeat(100)), say("new"), say("the summary")]);
+    let new = say_taking("new", usage(700, 20));
+    let model = Scripted::new([say(&"old ".repeat(100)), new, say("the summary")]);
     let mut stage = Stage::new(model, Vec::new());
     stage.config.context.keep_recent_tokens = 30;
     let open = stage.open();
     open.prompt("first").await;
     open.prompt("second").await;
     let result = within(open.session.compact(None)).await.unwrap();
-    assert!(result.tokens_before > 0);
+    assert_eq!(result.tokens_before, 720, "the provider counted them for the last reply");
     let all = lines(&file(&open.session));
     let kept = all.iter().find(|line| line["id"] == result.first_kept.as_str()).unwrap();
     assert_eq!(kept["message"]["content"][0]["text"], "second");
     let summary = all.iter().find(|line| line["type"] == "compaction").unwrap();
     assert_eq!(
-        (&summary["summary"], &summary["firstKept"]),
-        (&json!("the summary"), &json!(result.first_kept)),
+        (&summary["summary"], &summary["firstKept"], &summary["tokensBefore"]),
+        (&json!("the summary"), &json!(result.first_kept), &json!(720)),
         "it is in the file when it is answered"
     );
 }
