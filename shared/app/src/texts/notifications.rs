@@ -135,3 +135,16 @@ impl NotificationText for TemplateEvent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pilothouse_domain::session::LifecycleCommand;
+
+    use super::*;
+
+    #[test]
+    fn owner_learns_which_command_is_late() {
+        let late = SessionEvent::CommandLate { kind: LifecycleCommand::Adjust };
+        assert_eq!(late.notification_text(), "Adjust takes longer than expected.");
+    }
+}

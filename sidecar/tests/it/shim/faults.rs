@@ -392,6 +392,22 @@ async fn resolution_that_is_refused_each_time_fails_the_turn() {
     assert!(reason == "resolve_failed" && why.contains("limits the rate"), "{reason} {why}");
 }
 
+/// The shim has settled the decision in another way (S2, "Error handling contract").
+#[tokio::test]
+async fn stale_answer_is_refused_and_the_turn_continues() {
+    let settled = error("decision_not_found", json!({ "decisionId": "c1" }));
+    let (stage, answer) = allowed(json!([settled])).await;
+    let refusal = stage.gateway.acknowledged(answer, "invalid").await;
+    assert_eq!(refusal.body["message"], "the agent does not wait for this");
+    stage.gateway.send(message("go on", MessagePriority::Immediate));
+    stage.gateway.sees("assistant_message text heard \"go on\"").await;
+    stage.gateway.sees("turn_completed").await;
+    let story = stage.gateway.story();
+    let heard = story.iter().filter(|event| event.contains("heard")).count();
+    let is_reported = |event: &String| event.starts_with("notice") || event.starts_with("session_end");
+    assert!(heard == 1 && !story.iter().any(is_reported), "it is not sent again: {story:#?}");
+}
+
 #[tokio::test]
 async fn resolution_without_an_answer_of_the_shim_fails_the_turn() {
     for (resolve, says) in [("hang", "did not answer within 1 s"), ("garbage", "is not valid")] {

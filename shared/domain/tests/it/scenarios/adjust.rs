@@ -1,5 +1,6 @@
 //! Model, thinking level, compaction and fork (S1 5), and the allowance of a run (decision 32).
 
+use pilothouse_domain::announcement::{NotificationKind, Publishable};
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState};
 use pilothouse_domain::value::{
     Adjustment, AgentConversations, AgentSettings, Capabilities, ConversationBranch, ConversationTarget,
@@ -270,7 +271,9 @@ fn slow_change_is_reported_and_nothing_is_ended() {
         .when(|s| s.clock(30, ProcessState::Alive))
         .then_events(&["CommandReissued"])
         .when(|s| s.clock(30, ProcessState::Alive))
-        .then_events(&["CommandLate"]);
+        .then_events(&["CommandLate"])
+        .then(|s| s.last[0].clone(), &SessionEvent::CommandLate { kind: C::Adjust })
+        .then(|s| s.last[0].notification_kind(), &Some(NotificationKind::RunLate));
     // The owner is notified once, and the adjustment can still complete.
     made(scenario.when(|s| s.clock(25, ProcessState::Alive)).then_events(&[])).then_events(&["Adjusted"]);
 

@@ -33,6 +33,13 @@ fn closed(scenario: &Scenario) -> Vec<(MessageId, MessageStatus)> {
 fn steering_is_sent_at_once_and_delivered_when_acknowledged() {
     let scenario = Scenario::running();
     let now = scenario.now;
+    let enqueued = SessionEvent::MessageEnqueued {
+        message_id: message(1),
+        priority: MessagePriority::Immediate,
+        source: MessageSource::User,
+        content: MessageContent::parse("message 1").unwrap(),
+        images: Vec::new(),
+    };
     let delivered = SessionEvent::MessageDelivered {
         message_id: message(1),
         source: MessageSource::User,
@@ -43,6 +50,7 @@ fn steering_is_sent_at_once_and_delivered_when_acknowledged() {
     scenario
         .when(|s| s.steer(1))
         .then_events(&["MessageEnqueued", "MessageDispatched"])
+        .then(|s| s.last[0].clone(), &enqueued)
         .told(AgentFact::MessageInjecting(message(1)))
         .then_queue(&[1], &[1])
         .told(injected(1))

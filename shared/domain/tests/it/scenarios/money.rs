@@ -39,12 +39,16 @@ fn budget_warning_is_sent_once_within_the_turn() {
 
 #[test]
 fn events_of_usage_have_the_state_of_the_context_window() {
-    let AgentFact::Used(mut report) = used("0.3") else { panic!("another fact") };
-    report.context_window = Some(ContextWindowSnapshot {
-        usage: TokenUsage { input_tokens: 170_000, ..TokenUsage::default() },
+    let window = |input_tokens| ContextWindowSnapshot {
+        usage: TokenUsage { input_tokens, ..TokenUsage::default() },
         model_context_limit: 200_000,
         recorded_at: Scenario::new().now,
-    });
+    };
+    let report = |cost: &str, input_tokens| {
+        let AgentFact::Used(mut report) = used(cost) else { panic!("another fact") };
+        report.context_window = Some(window(input_tokens));
+        AgentFact::Used(report)
+    };
     let updated = SessionEvent::MetricsUpdated {
         total_cost_usd: usd("0.3"),
         context_window_usage_percent: Some("85".to_owned()),
@@ -56,11 +60,16 @@ fn events_of_usage_have_the_state_of_the_context_window() {
     };
     Scenario::idle()
         .told(starts("t2"))
-        .told(AgentFact::Used(report))
+        .told(report("0.3", 170_000))
         .then(|s| s.last.clone(), &vec![updated])
         .told(AgentFact::ContextNearingLimit { usage_percent: "85.00".to_owned() })
         .then(|s| s.last.clone(), &vec![nearing])
-        .then_status(S::Running);
+        .then_status(S::Running)
+        // The next snapshot replaces this one. A report without a snapshot keeps it.
+        .told(report("0.4", 20_000))
+        .then(|s| s.conv.session.metrics().context_window, &Some(window(20_000)))
+        .told(used("0.5"))
+        .then(|s| s.conv.session.metrics().context_window, &Some(window(20_000)));
 }
 
 /// The notice must not start a turn, least of all after an interrupt.

@@ -2,7 +2,7 @@
 
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState};
 use pilothouse_domain::value::Capabilities;
-use pilothouse_domain::{AgentSession, CommandId};
+use pilothouse_domain::{AgentSession, CommandId, SessionEvent};
 
 use crate::scenario::{Scenario, can_all, skill, starts};
 
@@ -27,14 +27,14 @@ fn idle_with(can: Capabilities) -> Scenario {
 fn skills_keep_their_order_without_duplicates() {
     let scenario = Scenario::idle()
         .when(|s| s.enable(2))
-        .then_events(&["SkillEnabled"])
+        .then(|s| s.last.clone(), &vec![SessionEvent::SkillEnabled { skill_id: skill(2) }])
         .when(|s| s.enable(1))
         .when(|s| s.enable(2))
         .then_events(&[])
         .then(|s| s.conv.session.enabled_skill_ids().to_vec(), &vec![skill(2), skill(1)])
         .then(|s| s.conv.session.config_changed(), &true)
         .when(|s| s.disable(2))
-        .then_events(&["SkillDisabled"])
+        .then(|s| s.last.clone(), &vec![SessionEvent::SkillDisabled { skill_id: skill(2) }])
         .refuses("skill-not-enabled", |s| s.disable(2));
     assert_eq!(scenario.conv.session.enabled_skill_ids(), [skill(1)]);
 }

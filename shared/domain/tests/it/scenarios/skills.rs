@@ -137,6 +137,9 @@ fn tool_and_subagent_names_are_unique_within_the_skill() {
     let mut ids = Ids(1);
     let ctx = DomainContext::new(Timestamp::from_millis(0), Deadlines::default(), &mut ids);
     assert_eq!(AgentSkill::create(new, &ctx).unwrap_err().code(), "name-taken");
+    let mut new = new_skill();
+    new.sub_agent_definitions = vec![sub_agent("runner", &["a"]), sub_agent("runner", &["b"])];
+    assert_eq!(AgentSkill::create(new, &ctx).unwrap_err().code(), "name-taken");
 
     let mut other = tool("run_tests");
     other.description = tool("x").description;
