@@ -653,6 +653,9 @@ impl Life {
             session.completed_at().is_some(),
             matches!(status, S::Completed | S::Failed | S::Cancelled)
         );
+        if before.completed_at().is_some() && status.is_terminal() {
+            assert_eq!(session.completed_at(), before.completed_at(), "it is set once");
+        }
         assert_eq!(session.pending_command().is_some(), status.is_intermediate());
         assert_eq!(session.failure().is_some(), status == S::Failed);
         assert!(!session.cancel_accepted() || status.is_intermediate(), "a cancellation was forgotten");
