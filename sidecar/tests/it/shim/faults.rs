@@ -5,6 +5,7 @@ use pilothouse_domain::value::MessagePriority;
 use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
+use super::secrets::logged;
 use super::{Stage, approval, completed, said};
 use crate::sidecar::message;
 
@@ -363,7 +364,7 @@ async fn message_without_an_answer_of_the_shim_is_not_sent_again() {
 /// Begins a turn that asks for a permission, and allows it. Returns the command with the answer.
 async fn allowed(resolve: Value) -> (Stage, CommandId) {
     let script = json!({ "resolve": resolve, "turn": [approval(), { "hear": true }, completed()] });
-    let stage = Stage::playing(script).await;
+    let stage = logged(&script).await;
     let at = stage.gateway.sees("question_asked").await;
     let asked = stage.gateway.delivered().swap_remove(at);
     let answer = stage.gateway.decide(&asked, "Allow", None);
@@ -399,6 +400,9 @@ async fn stale_answer_is_refused_and_the_turn_continues() {
     let (stage, answer) = allowed(json!([settled])).await;
     let refusal = stage.gateway.acknowledged(answer, "invalid").await;
     assert_eq!(refusal.body["message"], "the agent does not wait for this");
+    let log = std::fs::read_to_string(stage.folders.root().join("sidecar.log")).unwrap();
+    let warns = |line: &str| line.contains("WARN") && line.contains("no decision `c1` waits");
+    assert!(log.lines().any(warns), "{log}");
     stage.gateway.send(message("go on", MessagePriority::Immediate));
     stage.gateway.sees("assistant_message text heard \"go on\"").await;
     stage.gateway.sees("turn_completed").await;

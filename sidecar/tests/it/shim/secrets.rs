@@ -11,7 +11,7 @@ use crate::sidecar::{Folders, message};
 const BOTH: &str = "{requestToken} {backendToken}";
 
 /// A session whose sidecar logs to a file.
-async fn logged(script: &Value) -> Stage {
+pub(super) async fn logged(script: &Value) -> Stage {
     let gateway = Gateway::start().await;
     let folders = Folders::of_adapter(&gateway, "shim");
     let sidecar = folders.start_logged(&folders.root().join("sidecar.log"));
