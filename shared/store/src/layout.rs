@@ -419,6 +419,16 @@ pub(crate) fn pool_place(owner: &UserId, place: u16) -> Key {
     Key::new(pool_partition(owner), format!("PLACE#{place:03}"))
 }
 
+/// The partition that names the unit of an item: a session and its queue, or a pool and its line.
+pub(crate) fn unit_of(Key { partition, sort }: &Key) -> Option<String> {
+    match sort.as_str() {
+        "SESSION" | "QUEUE" => partition.starts_with("S#").then(|| partition.clone()),
+        "POOL" => partition.strip_prefix("O#").map(|owner| format!("P#{owner}")),
+        line if line.starts_with(POOL_LINE) => partition.starts_with("P#").then(|| partition.clone()),
+        _ => None,
+    }
+}
+
 pub(crate) fn stored_response(owner: &UserId, key_hash: &str) -> Key {
     Key::new(format!("I#{owner}#{key_hash}"), "RESPONSE")
 }

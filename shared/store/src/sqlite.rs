@@ -5,6 +5,7 @@
 
 mod changes;
 mod feed;
+mod kept_items;
 mod query;
 mod recent_entries;
 mod row;
@@ -17,6 +18,7 @@ use pilothouse_sqlite::{Clock, Database, ReadError, Schema, Watch, WriteError};
 use rusqlite::OptionalExtension as _;
 
 pub use self::changes::{TableChanges, WrittenPartitions};
+use self::kept_items::{KeptItems, KeptPage};
 use self::recent_entries::RecentEntries;
 use crate::limits;
 use crate::table::{Item, Key, Page, Query, Table, TableError, Write};
@@ -86,13 +88,20 @@ pub struct SqliteTable {
     db: Database,
     clock: Clock,
     usage: Arc<Usage>,
-    recent: Arc<RecentEntries>,
+    memory: Arc<Memory>,
+}
+
+/// What commits leave in memory for the reads that follow.
+#[derive(Default)]
+struct Memory {
+    recent: RecentEntries,
+    kept: KeptItems,
 }
 
 impl SqliteTable {
     /// A table in a database that was opened with [`SCHEMA`].
     pub fn new(db: Database, clock: Clock) -> Self {
-        Self { db, clock, usage: Arc::default(), recent: Arc::default() }
+        Self { db, clock, usage: Arc::default(), memory: Arc::default() }
     }
 
     pub fn usage(&self) -> &Usage {
@@ -119,27 +128,40 @@ impl SqliteTable {
     fn now(&self) -> i64 {
         (self.clock)().as_millis()
     }
+
+    fn read_item(&self, key: &Key) -> Result<Option<Item>, TableError> {
+        let now = self.now();
+        self.db
+            .read_blocking(|conn| {
+                conn.prepare_cached(row::GET)?
+                    .query_row((&key.partition, &key.sort, now), row::item)
+                    .optional()
+            })
+            .map_err(engine_read)
+    }
 }
 
 #[async_trait]
 impl Table for SqliteTable {
     async fn get(&self, key: &Key) -> Result<Option<Item>, TableError> {
         limits::check_key(key)?;
-        let now = self.now();
-        let item = self
-            .db
-            .read_blocking(|conn| {
-                conn.prepare_cached(row::GET)?
-                    .query_row((&key.partition, &key.sort, now), row::item)
-                    .optional()
-            })
-            .map_err(engine_read)?;
+        let item = match self.memory.kept.get(key) {
+            Some(kept) => Some(Item::clone(&kept)),
+            None => self.read_item(key)?,
+        };
         self.usage.read(item.as_slice(), true);
         Ok(item)
     }
 
     async fn query(&self, query: &Query) -> Result<Page, TableError> {
         limits::check_query(query)?;
+        let stamp = match self.memory.kept.page(query) {
+            KeptPage::Known(page) => {
+                self.usage.read(&page.items, true);
+                return Ok(page);
+            }
+            KeptPage::Unknown(stamp) => stamp,
+        };
         let now = self.now();
         let page = if query.limit <= SMALL_PAGE {
             self.db.read_blocking(|conn| query::page(conn, query, now)).map_err(engine_read)?
@@ -147,6 +169,11 @@ impl Table for SqliteTable {
             let query = query.clone();
             self.db.read(move |conn| query::page(conn, &query, now)).await.map_err(engine_read)?
         };
+        if let Some(stamp) = stamp
+            && page.next.is_none()
+        {
+            self.memory.kept.keep_line(&query.partition, stamp, &page.items);
+        }
         self.usage.read(&page.items, query.index.is_none());
         Ok(page)
     }
@@ -157,8 +184,8 @@ impl Table for SqliteTable {
             return Ok(());
         }
         let written: Vec<_> = writes.iter().map(Written::of).collect();
-        let (now, recent) = (self.now(), Arc::clone(&self.recent));
-        self.db.write(move |tx| write::transaction(tx, &writes, now, &recent)).await.map_err(flatten)?;
+        let (now, memory) = (self.now(), Arc::clone(&self.memory));
+        self.db.write(move |tx| write::transaction(tx, &writes, now, &memory)).await.map_err(flatten)?;
         self.usage.wrote(&written);
         Ok(())
     }
@@ -169,9 +196,9 @@ impl Table for SqliteTable {
             let rest = items.split_off(items.len().min(PUT_CHUNK));
             let chunk = std::mem::replace(&mut items, rest);
             let written: Vec<_> = chunk.iter().map(Written::put).collect();
-            let recent = Arc::clone(&self.recent);
+            let memory = Arc::clone(&self.memory);
             self.db
-                .write(move |tx| chunk.iter().try_for_each(|item| write::put(tx, item, &recent)))
+                .write(move |tx| chunk.iter().try_for_each(|item| write::put(tx, item, &memory)))
                 .await
                 .map_err(engine_write)?;
             self.usage.put_alone(&written);

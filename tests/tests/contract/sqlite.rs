@@ -214,6 +214,95 @@ async fn an_earlier_file_is_migrated_when_it_is_opened() {
     assert_eq!(table.query(&due).await.unwrap().items.len(), old.len());
 }
 
+/// A table, and another one on the same file that has kept nothing, as after a restart. Only a test may have two.
+fn with_reader_of_file() -> (SqliteTable, SqliteTable, TempDir) {
+    let (dir, ahead) = (TempDir::new().unwrap(), Ahead::default());
+    let db = Database::open(dir.path().join("table.db"), &[SCHEMA]).unwrap();
+    (SqliteTable::new(db.clone(), ahead.clock()), SqliteTable::new(db, ahead.clock()), dir)
+}
+
+fn numbered(partition: &str, sort: &str, version: u64) -> Item {
+    Item { key: Key::new(partition, sort), version, body: version.to_string(), ..entry(sort, "item") }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_and_lines_in_memory_equal_those_in_the_file() {
+    let (table, file, _dir) = with_reader_of_file();
+    let line = |limit, after| Query {
+        after,
+        ..Query::new("P#o".to_owned(), SortRange::Prefix("LINE#".to_owned()), limit)
+    };
+    let keys = [("S#1", "SESSION"), ("S#1", "QUEUE"), ("S#2", "SESSION"), ("O#o", "POOL")];
+    let keys: Vec<_> = keys.map(|(partition, sort)| Key::new(partition, sort)).into();
+    for round in 1..200_u64 {
+        let key = &keys[usize::try_from(round % 4).unwrap()];
+        let mut writes = vec![Write::Put(numbered(&key.partition, &key.sort, round), Condition::Always)];
+        let waiting = format!("LINE#{:03}", round * 7 % 40);
+        writes.push(match round % 3 {
+            0 => Write::Delete(Key::new("P#o", waiting), Condition::Always),
+            _ => Write::Put(numbered("P#o", &waiting, round), Condition::Always),
+        });
+        if round % 5 == 0 {
+            let deleted = &keys[usize::try_from((round + 1) % 4).unwrap()];
+            writes.push(Write::Delete(deleted.clone(), Condition::Always));
+        }
+        if round % 11 == 0 {
+            // Nothing of it is written.
+            writes.push(Write::Check(Key::new("p", "missing"), Condition::Version(1)));
+        }
+        let written = table.transact(writes).await;
+        assert_eq!(written.is_err(), round % 11 == 0);
+        for key in &keys {
+            assert_eq!(table.get(key).await.unwrap(), file.get(key).await.unwrap(), "{round}");
+        }
+        let pages =
+            [table.query(&line(10, None)).await.unwrap(), table.query(&line(100, None)).await.unwrap()];
+        assert_eq!(pages[0], file.query(&line(10, None)).await.unwrap(), "{round}");
+        assert_eq!(pages[1], file.query(&line(100, None)).await.unwrap(), "{round}");
+        let next = line(10, pages[0].next.clone());
+        assert_eq!(table.query(&next).await.unwrap(), file.query(&next).await.unwrap(), "{round}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_is_never_older_than_its_session() {
+    let (table, _file, _dir) = with_reader_of_file();
+    let (session, queue) = (Key::new("S#1", "SESSION"), Key::new("S#1", "QUEUE"));
+    let put = |version| {
+        let items = ["SESSION", "QUEUE"].map(|sort| numbered("S#1", sort, version));
+        items.map(|item| Write::Put(item, Condition::Always)).to_vec()
+    };
+    table.transact(put(1)).await.unwrap();
+    let others = table.clone();
+    // Large items of other sessions, so that the session leaves the memory again and again.
+    let large = tokio::spawn(async move {
+        for n in 0..120 {
+            let item =
+                Item { body: "x".repeat(300 * 1024), ..numbered(&format!("S#other-{n}"), "SESSION", 1) };
+            others.transact(vec![Write::Put(item, Condition::Always)]).await.unwrap();
+        }
+    });
+    let writing = table.clone();
+    let writer = tokio::spawn(async move {
+        let mut version = 1;
+        while !large.is_finished() {
+            // Two at once, so that they share a commit.
+            let (first, second) = (writing.transact(put(version + 1)), writing.transact(put(version + 2)));
+            let (first, second) = tokio::join!(first, second);
+            first.and(second).unwrap();
+            version += 2;
+        }
+        large.await.unwrap();
+    });
+    while !writer.is_finished() {
+        let read = table.get(&session).await.unwrap().unwrap().version;
+        let later = table.get(&queue).await.unwrap().unwrap().version;
+        assert!(read <= later, "the session has version {read}, its queue {later}");
+        tokio::task::yield_now().await;
+    }
+    writer.await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn sweep_removes_expired_items_in_batches() {
     let subject = Sqlite::start().await;

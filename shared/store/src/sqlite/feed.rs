@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use pilothouse_sqlite::{Tx, Watch};
 
-use super::recent_entries::RecentEntries;
 use super::write::StoredRow;
-use super::{SqliteTable, engine_read, engine_write, row};
+use super::{Memory, SqliteTable, engine_read, engine_write, row};
 use crate::table::{Item, TableError};
 
 const TOPIC: &str = "feed";
@@ -19,7 +18,7 @@ impl SqliteTable {
     /// gaps. An item that is put again with another content appears again.
     pub async fn feed(&self, after: u64, limit: usize) -> Result<Vec<(u64, Item)>, TableError> {
         let now = self.now();
-        if let Some(recent) = self.recent.after(after, limit, now) {
+        if let Some(recent) = self.memory.recent.after(after, limit, now) {
             return Ok(recent);
         }
         let (after, limit) =
@@ -50,7 +49,7 @@ impl SqliteTable {
 
     /// Deletes the numbers up to `through`, whose items were processed, except the last number of the feed. The items stay.
     pub async fn trim_feed(&self, through: u64) -> Result<(), TableError> {
-        self.recent.trim(through);
+        self.memory.recent.trim(through);
         let through = i64::try_from(through).unwrap_or(i64::MAX);
         self.db
             .write(move |tx| {
@@ -68,7 +67,7 @@ pub(super) fn announce(
     tx: &Tx<'_>,
     item: &Item,
     row: Option<&StoredRow>,
-    recent: &Arc<RecentEntries>,
+    memory: &Arc<Memory>,
 ) -> rusqlite::Result<()> {
     let is_same = match row {
         Some(row) => tx
@@ -79,9 +78,9 @@ pub(super) fn announce(
     if !is_same {
         tx.prepare_cached("INSERT INTO feed (pk, sk) VALUES (?1, ?2)")?
             .execute((&item.key.partition, &item.key.sort))?;
-        let (number, item, recent) =
-            (tx.last_insert_rowid().unsigned_abs(), item.clone(), Arc::clone(recent));
-        tx.on_commit(move || recent.add(number, item));
+        let (number, item, memory) =
+            (tx.last_insert_rowid().unsigned_abs(), item.clone(), Arc::clone(memory));
+        tx.on_commit(move || memory.recent.add(number, item));
         tx.notify(TOPIC);
     }
     Ok(())

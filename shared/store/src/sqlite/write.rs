@@ -4,8 +4,7 @@ use pilothouse_domain::Timestamp;
 use pilothouse_sqlite::Tx;
 use rusqlite::{OptionalExtension as _, Row, params};
 
-use super::recent_entries::RecentEntries;
-use super::{feed, topic};
+use super::{Memory, feed, kept_items, topic};
 use crate::layout;
 use crate::table::{Condition, Item, Key, TableError, Write};
 
@@ -55,7 +54,7 @@ pub(super) fn transaction(
     tx: &Tx<'_>,
     writes: &[Write],
     now: i64,
-    recent: &Arc<RecentEntries>,
+    memory: &Arc<Memory>,
 ) -> Result<(), TableError> {
     let engine = |e: rusqlite::Error| TableError::Engine(Box::new(e));
     let mut rows = Vec::with_capacity(writes.len());
@@ -78,9 +77,10 @@ pub(super) fn transaction(
     if !failed.is_empty() {
         return Err(TableError::ConditionFailed { writes: failed });
     }
+    kept_items::keep(tx, memory, writes);
     for (write, row) in writes.iter().zip(rows) {
         match write {
-            Write::Put(item, _) => put_over(tx, item, row.as_ref(), recent).map_err(engine)?,
+            Write::Put(item, _) => put_over(tx, item, row.as_ref(), memory).map_err(engine)?,
             Write::Delete(key, _) => delete(tx, key).map_err(engine)?,
             Write::Check(..) => {}
         }
@@ -97,21 +97,18 @@ fn holds(condition: Condition, row: Option<&StoredRow>, now: i64) -> bool {
     }
 }
 
-pub(super) fn put(tx: &Tx<'_>, item: &Item, recent: &Arc<RecentEntries>) -> rusqlite::Result<()> {
+/// Puts an item whatever the key has.
+pub(super) fn put(tx: &Tx<'_>, item: &Item, memory: &Arc<Memory>) -> rusqlite::Result<()> {
     let row = StoredRow::find(tx, &item.key, Some(item))?;
-    put_over(tx, item, row.as_ref(), recent)
+    kept_items::keep_item(tx, memory, item);
+    put_over(tx, item, row.as_ref(), memory)
 }
 
 /// Puts an item in place of `row`. SQLite writes each index of a column that a statement sets, even if the value stays, so a
 /// statement sets the columns of the indexes only if one of them changes.
-fn put_over(
-    tx: &Tx<'_>,
-    item: &Item,
-    row: Option<&StoredRow>,
-    recent: &Arc<RecentEntries>,
-) -> rusqlite::Result<()> {
+fn put_over(tx: &Tx<'_>, item: &Item, row: Option<&StoredRow>, memory: &Arc<Memory>) -> rusqlite::Result<()> {
     if layout::is_outbox(&item.kind) {
-        feed::announce(tx, item, row, recent)?;
+        feed::announce(tx, item, row, memory)?;
     }
     let Item { key, kind, version, listing, due, expires_at: _, body } = item;
     let version = version.cast_signed();
