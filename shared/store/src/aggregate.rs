@@ -54,7 +54,7 @@ impl Store {
         let Some(row) = self.listed_item(key, &layout::aggregate_partition(owner, A::KIND)).await? else {
             return Ok(None);
         };
-        let loaded = LoadedAggregate::loaded(read::<A>(&row)?, row.version);
+        let loaded = LoadedAggregate::loaded(read::<A>(row.item())?, row.item().version);
         Ok(Some(loaded).filter(|loaded| loaded.value.owner_id() == owner))
     }
 

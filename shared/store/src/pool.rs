@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::commit::{Commit, LoadedConversation, Purpose, body, guarded, item};
 use crate::error::StoreError;
 use crate::layout;
-use crate::repository::{Store, read};
+use crate::repository::{Store, read_shared};
 use crate::table::{Condition, Query, SortRange, Write};
 
 /// How much of the waiting line to load.
@@ -218,7 +218,7 @@ impl Store {
     /// Like [`Self::pool`], with this part of the line.
     pub async fn pool_with(&self, owner: &UserId, scope: LineScope) -> Result<LoadedPool, StoreError> {
         let default = || PoolGuard::of(&SessionPool::default(), false);
-        let (guard, version) = match self.load::<PoolGuard>(&layout::pool(owner)).await? {
+        let (guard, version) = match self.load_shared::<PoolGuard>(&layout::pool(owner)).await? {
             Some(loaded) => (loaded.value, loaded.version),
             None => (default(), 0),
         };
@@ -244,7 +244,7 @@ impl Store {
 
     /// The brakes of an owner that are in force.
     pub async fn brakes(&self, owner: &UserId) -> Result<OwnerBrakes, StoreError> {
-        let guard = self.load::<PoolGuard>(&layout::pool(owner)).await?;
+        let guard = self.load_shared::<PoolGuard>(&layout::pool(owner)).await?;
         let (brakes, version) = guard.map(|guard| (guard.value.brakes, guard.version)).unwrap_or_default();
         Ok(OwnerBrakes { brakes, version })
     }
@@ -277,9 +277,9 @@ impl Store {
             Query::new(layout::pool_partition(owner), SortRange::Prefix(layout::POOL_LINE.to_owned()), limit);
         let mut line: Vec<LineEntry> = Vec::new();
         loop {
-            let page = self.table.query(&query).await?;
-            for item in &page.items {
-                line.push(read(item)?);
+            let page = self.table.query_shared(&query).await?;
+            for item in page.items {
+                line.push(read_shared(item)?);
             }
             if page.next.is_none() {
                 return Ok((line, true));

@@ -17,7 +17,9 @@ use crate::commit::{Commit, Loaded, LoadedConversation, ParkedEnvelope, SentMess
 use crate::error::{CommitError, StoreError};
 use crate::layout;
 use crate::retention::Retention;
-use crate::table::{Condition, Index, Item, Key, Page, Position, Query, SortRange, Table, TableError, Write};
+use crate::table::{
+    Condition, Index, Item, Key, Page, Position, Query, SharedItem, SortRange, Table, TableError, Write,
+};
 
 #[derive(Clone)]
 pub struct Store {
@@ -51,11 +53,22 @@ struct RelayPosition {
 }
 
 pub(crate) fn read<T: DeserializeOwned>(item: &Item) -> Result<T, StoreError> {
-    serde_json::from_str(&item.body).map_err(|source| StoreError::Unreadable {
-        partition: item.key.partition.clone(),
-        sort: item.key.sort.clone(),
-        source,
-    })
+    serde_json::from_str(&item.body).map_err(|source| unreadable(item, source))
+}
+
+fn unreadable(item: &Item, source: serde_json::Error) -> StoreError {
+    StoreError::Unreadable { partition: item.key.partition.clone(), sort: item.key.sort.clone(), source }
+}
+
+/// Like [`read`]. If the engine keeps the item, its body is parsed only once.
+pub(crate) fn read_shared<T>(item: Arc<SharedItem>) -> Result<T, StoreError>
+where
+    T: DeserializeOwned + Clone + Send + Sync + 'static,
+{
+    let value = item.parsed::<T>().map_err(|source| unreadable(item.item(), source))?;
+    // An item that the engine does not keep was the only other owner of the value.
+    drop(item);
+    Ok(Arc::unwrap_or_clone(value))
 }
 
 pub(crate) fn write<T: Serialize>(key: Key, kind: &str, value: &T) -> Result<Item, StoreError> {
@@ -85,8 +98,22 @@ impl Store {
         }
     }
 
+    /// Like [`Self::load`], for items that engines keep in memory.
+    pub(crate) async fn load_shared<T>(&self, key: &Key) -> Result<Option<Loaded<T>>, StoreError>
+    where
+        T: DeserializeOwned + Clone + Send + Sync + 'static,
+    {
+        match self.table.get_shared(key).await? {
+            Some(item) => {
+                let version = item.item().version;
+                Ok(Some(Loaded { value: read_shared(item)?, version }))
+            }
+            None => Ok(None),
+        }
+    }
+
     pub async fn session(&self, id: AgentSessionId) -> Result<Option<AgentSession>, StoreError> {
-        Ok(self.load(&layout::session(id)).await?.map(|loaded| loaded.value))
+        Ok(self.load_shared(&layout::session(id)).await?.map(|loaded| loaded.value))
     }
 
     /// A session of `owner`, for reading. Another owner's session costs the same read as a missing one and is not parsed, so that
@@ -97,14 +124,20 @@ impl Store {
         id: AgentSessionId,
     ) -> Result<Option<AgentSession>, StoreError> {
         let row = self.listed_item(layout::session(id), &layout::owner_partition(owner)).await?;
-        let session: Option<AgentSession> = row.as_ref().map(read).transpose()?;
+        let session: Option<AgentSession> = row.map(read_shared).transpose()?;
         Ok(session.filter(|session| session.owner_id() == owner))
     }
 
     /// The item at `key` if it is listed in `partition` of [`Index::Listing`], without parsing its body.
-    pub(crate) async fn listed_item(&self, key: Key, partition: &str) -> Result<Option<Item>, StoreError> {
-        let row = self.table.get(&key).await?;
-        Ok(row.filter(|row| row.listing.as_ref().is_some_and(|listing| listing.partition == partition)))
+    pub(crate) async fn listed_item(
+        &self,
+        key: Key,
+        partition: &str,
+    ) -> Result<Option<Arc<SharedItem>>, StoreError> {
+        let row = self.table.get_shared(&key).await?;
+        let is_listed =
+            |row: &Item| row.listing.as_ref().is_some_and(|listing| listing.partition == partition);
+        Ok(row.filter(|row| is_listed(row.item())))
     }
 
     /// A session of `owner` with its queue, for changing. Another owner's session costs the same read as a missing one.
@@ -125,7 +158,7 @@ impl Store {
         id: AgentSessionId,
         admits: impl FnOnce(&AgentSession) -> bool + Send,
     ) -> Result<Option<LoadedConversation>, StoreError> {
-        match self.table.get(&layout::session(id)).await? {
+        match self.table.get_shared(&layout::session(id)).await? {
             Some(row) => self.with_queue(row, admits).await,
             None => Ok(None),
         }
@@ -140,22 +173,23 @@ impl Store {
 
     async fn with_queue(
         &self,
-        row: Item,
+        row: Arc<SharedItem>,
         admits: impl FnOnce(&AgentSession) -> bool + Send,
     ) -> Result<Option<LoadedConversation>, StoreError> {
-        let session: AgentSession = read(&row)?;
+        let (session_version, due_before) = (row.item().version, row.item().due.clone());
+        let session: AgentSession = read_shared(row)?;
         if !admits(&session) {
             return Ok(None);
         }
         let id = session.id();
         let queue = self
-            .load::<SessionMessageQueue>(&layout::queue(id))
+            .load_shared::<SessionMessageQueue>(&layout::queue(id))
             .await?
             .unwrap_or(Loaded::new(SessionMessageQueue::default()));
         Ok(Some(LoadedConversation {
-            session_version: row.version,
+            session_version,
             queue_version: queue.version,
-            due_before: row.due,
+            due_before,
             queue_before: queue.value.clone(),
             subagents_before: std::collections::BTreeMap::new(),
             conversation: Box::new(Conversation::new(session, queue.value)),

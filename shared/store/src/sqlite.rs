@@ -21,7 +21,7 @@ pub use self::changes::{TableChanges, WrittenPartitions};
 use self::kept_items::{KeptItems, KeptPage};
 use self::recent_entries::RecentEntries;
 use crate::limits;
-use crate::table::{Item, Key, Page, Query, Table, TableError, Write};
+use crate::table::{Item, Key, Page, Query, SharedItem, SharedPage, Table, TableError, Write};
 use crate::usage::{Usage, Written};
 
 pub const SCHEMA: Schema = Schema {
@@ -139,6 +139,15 @@ impl SqliteTable {
             })
             .map_err(engine_read)
     }
+
+    async fn read_page(&self, query: &Query) -> Result<Page, TableError> {
+        let now = self.now();
+        if query.limit <= SMALL_PAGE {
+            return self.db.read_blocking(|conn| query::page(conn, query, now)).map_err(engine_read);
+        }
+        let query = query.clone();
+        self.db.read(move |conn| query::page(conn, &query, now)).await.map_err(engine_read)
+    }
 }
 
 #[async_trait]
@@ -146,35 +155,50 @@ impl Table for SqliteTable {
     async fn get(&self, key: &Key) -> Result<Option<Item>, TableError> {
         limits::check_key(key)?;
         let item = match self.memory.kept.get(key) {
-            Some(kept) => Some(Item::clone(&kept)),
+            Some(kept) => Some(kept.item().clone()),
             None => self.read_item(key)?,
         };
         self.usage.read(item.as_slice(), true);
         Ok(item)
     }
 
+    async fn get_shared(&self, key: &Key) -> Result<Option<Arc<SharedItem>>, TableError> {
+        limits::check_key(key)?;
+        let item = match self.memory.kept.get(key) {
+            Some(kept) => Some(kept),
+            None => self.read_item(key)?.map(|item| Arc::new(SharedItem::new(item))),
+        };
+        self.usage.read(item.as_deref().map(SharedItem::item), true);
+        Ok(item)
+    }
+
     async fn query(&self, query: &Query) -> Result<Page, TableError> {
         limits::check_query(query)?;
-        let stamp = match self.memory.kept.page(query) {
-            KeptPage::Known(page) => {
-                self.usage.read(&page.items, true);
-                return Ok(page);
+        let page = match self.memory.kept.page(query) {
+            KeptPage::Known(SharedPage { items, next }) => {
+                Page { items: items.iter().map(|kept| kept.item().clone()).collect(), next }
             }
-            KeptPage::Unknown(stamp) => stamp,
+            KeptPage::Unknown(_) => self.read_page(query).await?,
         };
-        let now = self.now();
-        let page = if query.limit <= SMALL_PAGE {
-            self.db.read_blocking(|conn| query::page(conn, query, now)).map_err(engine_read)?
-        } else {
-            let query = query.clone();
-            self.db.read(move |conn| query::page(conn, &query, now)).await.map_err(engine_read)?
-        };
-        if let Some(stamp) = stamp
-            && page.next.is_none()
-        {
-            self.memory.kept.keep_line(&query.partition, stamp, &page.items);
-        }
         self.usage.read(&page.items, query.index.is_none());
+        Ok(page)
+    }
+
+    async fn query_shared(&self, query: &Query) -> Result<SharedPage, TableError> {
+        limits::check_query(query)?;
+        let page = match self.memory.kept.page(query) {
+            KeptPage::Known(page) => page,
+            KeptPage::Unknown(stamp) => {
+                let page: SharedPage = self.read_page(query).await?.into();
+                if let Some(stamp) = stamp
+                    && page.next.is_none()
+                {
+                    self.memory.kept.keep_line(&query.partition, stamp, &page.items);
+                }
+                page
+            }
+        };
+        self.usage.read(page.items.iter().map(|kept| kept.item()), query.index.is_none());
         Ok(page)
     }
 

@@ -1,8 +1,12 @@
 //! The table port: one table of items with a partition key, a sort key and two sparse indexes, as in DynamoDB's single-table
 //! design. Two engines implement it, and one contract suite tests both.
 
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
 use async_trait::async_trait;
 use pilothouse_domain::Timestamp;
+use serde::de::DeserializeOwned;
 
 /// Most bytes of an item, keys and body together. DynamoDB allows 400 KB; larger contents go to a blob.
 pub const MAX_ITEM_BYTES: usize = 350 * 1024;
@@ -58,6 +62,36 @@ impl Item {
             + index(&self.due)
             + self.body.len()
             + 40
+    }
+}
+
+/// An item that an engine may keep in memory, with the value that was parsed from its body.
+#[derive(Debug)]
+pub struct SharedItem {
+    item: Item,
+    value: OnceLock<Arc<dyn Any + Send + Sync>>,
+}
+
+impl SharedItem {
+    pub const fn new(item: Item) -> Self {
+        Self { item, value: OnceLock::new() }
+    }
+
+    pub const fn item(&self) -> &Item {
+        &self.item
+    }
+
+    /// Parses the body, or returns the value that was parsed before.
+    pub fn parsed<T: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<Arc<T>, serde_json::Error> {
+        if let Some(value) = self.value.get()
+            && let Ok(value) = Arc::clone(value).downcast::<T>()
+        {
+            return Ok(value);
+        }
+        let value: Arc<T> = Arc::new(serde_json::from_str(&self.item.body)?);
+        // Fails if the body was parsed meanwhile.
+        let _ = self.value.set(Arc::<T>::clone(&value));
+        Ok(value)
     }
 }
 
@@ -132,6 +166,19 @@ pub struct Page {
     pub next: Option<Position>,
 }
 
+/// Like [`Page`].
+#[derive(Debug, Default)]
+pub struct SharedPage {
+    pub items: Vec<Arc<SharedItem>>,
+    pub next: Option<Position>,
+}
+
+impl From<Page> for SharedPage {
+    fn from(Page { items, next }: Page) -> Self {
+        Self { items: items.into_iter().map(|item| Arc::new(SharedItem::new(item))).collect(), next }
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// Nothing was written.
@@ -167,6 +214,16 @@ pub trait Table: Send + Sync + 'static {
 
     /// Reads one page. Consistent on the table itself, but not on an index.
     async fn query(&self, query: &Query) -> Result<Page, TableError>;
+
+    /// Like [`Self::get`], without a copy of an item that the engine keeps in memory.
+    async fn get_shared(&self, key: &Key) -> Result<Option<Arc<SharedItem>>, TableError> {
+        Ok(self.get(key).await?.map(|item| Arc::new(SharedItem::new(item))))
+    }
+
+    /// Like [`Self::query`], without copies of items that the engine keeps in memory.
+    async fn query_shared(&self, query: &Query) -> Result<SharedPage, TableError> {
+        Ok(self.query(query).await?.into())
+    }
 
     /// Writes all or nothing. Conditions are checked against the state before the transaction.
     async fn transact(&self, writes: Vec<Write>) -> Result<(), TableError>;

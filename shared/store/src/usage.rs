@@ -73,10 +73,14 @@ impl Usage {
         }
     }
 
-    pub(crate) fn read(&self, items: &[Item], consistent: bool) {
-        let bytes = items.iter().map(Item::size).sum::<usize>();
+    pub(crate) fn read<'a>(&self, items: impl IntoIterator<Item = &'a Item>, consistent: bool) {
+        let (mut count, mut bytes) = (0, 0);
+        for item in items {
+            count += 1;
+            bytes += item.size();
+        }
         add(&self.reads, 1);
-        add(&self.items_read, items.len());
+        add(&self.items_read, count);
         add(&self.bytes_read, bytes);
         add(&self.read_half_units, bytes.div_ceil(4096).max(1) * if consistent { 2 } else { 1 });
     }

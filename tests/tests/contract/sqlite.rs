@@ -255,12 +255,14 @@ async fn sessions_and_lines_in_memory_equal_those_in_the_file() {
         for key in &keys {
             assert_eq!(table.get(key).await.unwrap(), file.get(key).await.unwrap(), "{round}");
         }
-        let pages =
-            [table.query(&line(10, None)).await.unwrap(), table.query(&line(100, None)).await.unwrap()];
-        assert_eq!(pages[0], file.query(&line(10, None)).await.unwrap(), "{round}");
-        assert_eq!(pages[1], file.query(&line(100, None)).await.unwrap(), "{round}");
-        let next = line(10, pages[0].next.clone());
-        assert_eq!(table.query(&next).await.unwrap(), file.query(&next).await.unwrap(), "{round}");
+        for limit in [10, 100] {
+            let kept = table.query_shared(&line(limit, None)).await.unwrap();
+            let read = file.query(&line(limit, None)).await.unwrap();
+            assert_eq!(kept.items.iter().map(|it| it.item().clone()).collect::<Vec<_>>(), read.items);
+            assert_eq!(kept.next, read.next, "{round}");
+            let next = line(limit, kept.next);
+            assert_eq!(table.query(&next).await.unwrap(), file.query(&next).await.unwrap(), "{round}");
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use pilothouse_sqlite::Tx;
 
 use super::Memory;
 use crate::layout;
-use crate::table::{Item, Key, MAX_PAGE_BYTES, Page, Position, Query, SortRange, Write};
+use crate::table::{Item, Key, MAX_PAGE_BYTES, Position, Query, SharedItem, SharedPage, SortRange, Write};
 
 /// Most bytes of the units that were written last. As many bytes of earlier ones are kept, too.
 const MAX_BYTES: usize = 2 * 1024 * 1024;
@@ -33,7 +33,7 @@ struct Units {
 #[derive(Default)]
 struct Unit {
     /// By sort key.
-    items: BTreeMap<String, Arc<Item>>,
+    items: BTreeMap<String, Arc<SharedItem>>,
     bytes: usize,
     /// Whether the items contain the whole line of the pool.
     has_line: bool,
@@ -43,42 +43,46 @@ struct Unit {
 
 /// What is known of a page.
 pub(super) enum KeptPage {
-    Known(Page),
+    Known(SharedPage),
     /// Read it from the file. With a stamp, a whole line may be kept.
     Unknown(Option<u64>),
 }
 
+/// The memory of an item, of which its parsed value takes about half.
+fn bytes_of(item: &SharedItem) -> usize {
+    2 * item.item().size()
+}
+
 impl Unit {
-    fn put(&mut self, item: Arc<Item>) {
-        self.bytes += item.size();
-        if let Some(replaced) = self.items.insert(item.key.sort.clone(), item) {
-            self.bytes -= replaced.size();
+    fn put(&mut self, item: Arc<SharedItem>) {
+        self.bytes += bytes_of(&item);
+        if let Some(replaced) = self.items.insert(item.item().key.sort.clone(), item) {
+            self.bytes -= bytes_of(&replaced);
         }
     }
 
     fn remove(&mut self, sort: &str) {
         if let Some(removed) = self.items.remove(sort) {
-            self.bytes -= removed.size();
+            self.bytes -= bytes_of(&removed);
         }
     }
 
-    fn line(&self, query: &Query) -> Page {
+    fn line(&self, query: &Query) -> SharedPage {
         let after = query.after.as_ref().map(|position| position.sort.as_str());
         let first = after.map_or(Bound::Included(layout::POOL_LINE), Bound::Excluded);
         let line = self.items.range::<str, _>((first, Bound::Unbounded));
-        let mut page = Page::default();
+        let mut page = SharedPage::default();
         let mut bytes = 0;
         for (_, item) in line.take_while(|(sort, _)| sort.starts_with(layout::POOL_LINE)) {
-            bytes += item.size();
+            bytes += item.item().size();
             if page.items.len() == query.limit || (bytes > MAX_PAGE_BYTES && !page.items.is_empty()) {
-                page.next = page.items.last().map(|last| Position {
-                    partition: last.key.partition.clone(),
-                    sort: last.key.sort.clone(),
-                    index_sort: None,
+                page.next = page.items.last().map(|last| {
+                    let Key { partition, sort } = last.item().key.clone();
+                    Position { partition, sort, index_sort: None }
                 });
                 break;
             }
-            page.items.push(Item::clone(item));
+            page.items.push(Arc::clone(item));
         }
         page
     }
@@ -134,7 +138,7 @@ impl KeptItems {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn get(&self, key: &Key) -> Option<Arc<Item>> {
+    pub(super) fn get(&self, key: &Key) -> Option<Arc<SharedItem>> {
         let unit = layout::unit_of(key)?;
         self.units().get(&unit)?.items.get(&key.sort).cloned()
     }
@@ -155,11 +159,11 @@ impl KeptItems {
     }
 
     /// Keeps the whole line of a pool, which was read from the file after its stamp, unless a commit has changed the pool since.
-    pub(super) fn keep_line(&self, partition: &str, stamp: u64, line: &[Item]) {
+    pub(super) fn keep_line(&self, partition: &str, stamp: u64, line: &[Arc<SharedItem>]) {
         let mut units = self.units();
         let Some(mut unit) = units.take(partition) else { return };
         if unit.stamp == stamp && !unit.has_line {
-            line.iter().for_each(|item| unit.put(Arc::new(item.clone())));
+            line.iter().for_each(|item| unit.put(Arc::clone(item)));
             unit.has_line = true;
         }
         units.add(partition.to_owned(), unit);
@@ -170,7 +174,7 @@ impl KeptItems {
 struct Change {
     unit: String,
     key: Key,
-    item: Option<Arc<Item>>,
+    item: Option<Arc<SharedItem>>,
 }
 
 impl Change {
@@ -185,7 +189,7 @@ impl Change {
     fn put(item: &Item) -> Option<Self> {
         let unit = layout::unit_of(&item.key)?;
         // Items that expire are not kept, because nobody would remove them.
-        let kept = item.expires_at.is_none().then(|| Arc::new(item.clone()));
+        let kept = item.expires_at.is_none().then(|| Arc::new(SharedItem::new(item.clone())));
         Some(Self { unit, key: item.key.clone(), item: kept })
     }
 }
