@@ -242,7 +242,8 @@ impl StartRoom {
 }
 
 impl Opening {
-    /// The view for the owner, without the API key, which is added last and never stored with the response.
+    /// The view for the owner, without the pool, which [`Self::response`] adds, and without the API key, which is added last and never
+    /// stored with the response.
     pub fn view(&self) -> StartedSession {
         let session = &self.loaded.conversation.session;
         let view = SessionView::of(session);
@@ -250,13 +251,15 @@ impl Opening {
         StartedSession {
             session: if braked { view.braked() } else { view },
             api_key: String::new(),
-            pool: self.waits.then(|| PoolView::of(&self.pool.value, self.pool.next_version())),
+            pool: None,
         }
     }
 
     pub fn response<V: Serialize>(&self, view: &V) -> Result<CommandResponse, Problem> {
         let status = if self.waits { StatusCode::ACCEPTED } else { StatusCode::CREATED };
-        CommandResponse::new(status, Some(self.loaded.conversation.session.control_version()), view)
+        let version = self.loaded.conversation.session.control_version();
+        let pool = self.waits.then(|| PoolView::of(&self.pool.value, self.pool.next_version()));
+        Ok(CommandResponse::new(status, Some(version), view)?.with_pool(pool))
     }
 }
 
