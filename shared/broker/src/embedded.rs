@@ -136,7 +136,7 @@ impl EmbeddedBroker {
         Ok(())
     }
 
-    /// Stores the receive counts, moves messages over the limit to the dead letters, and reads the bodies.
+    /// Stores the receive counts, reads the bodies, and moves messages over the limit to the dead letters.
     async fn hand_out(&self, queue: i64, picked: Picked) -> Result<Vec<Received>, QueueError> {
         let Picked { messages, exhausted } = picked;
         if exhausted.is_empty()
@@ -162,16 +162,14 @@ impl EmbeddedBroker {
                 if !exhausted.is_empty() {
                     tx.on_commit(move || lock(&state).removed(queue, &exhausted));
                 }
-                Ok(messages)
+                // Here and not on a reader, because the commit would make the pages worthless that a reader has cached.
+                rows::bodies(tx, &messages)
             })
             .await
             .map_err(engine_write)
-            .and_then(|messages| {
-                let received =
-                    self.db.read_blocking(|conn| rows::bodies(conn, &messages)).map_err(engine_read)?;
+            .inspect(|_| {
                 handed.received.clear();
                 handed.exhausted.clear();
-                Ok(received)
             })
     }
 }
