@@ -44,6 +44,10 @@ const IDLE_TIMEOUT: Duration = Duration::from_mins(5);
 const PER_SESSION: usize = 16;
 /// Descriptors reserved for a session while its sidecar starts.
 const PER_RUN: usize = 3;
+/// How long a count of the open descriptors is used while there is room for this many more, because counting takes as long as the rest
+/// of a start.
+const COUNT_VALIDITY: Duration = Duration::from_millis(100);
+const COUNT_MARGIN: usize = 256;
 /// How long a start reserves descriptors, and when a refused one may be retried.
 const START_RESERVATION: Duration = Duration::from_secs(10);
 
@@ -88,8 +92,10 @@ struct Registry {
     owners: usize,
     sessions: usize,
     by_caller: HashMap<Caller, usize>,
-    /// Times of recent admitted starts.
+    /// Times of recent admitted starts, in order.
     starting: Vec<Instant>,
+    /// The last count of the open descriptors.
+    counted: Option<(Instant, usize)>,
 }
 
 struct Entry {
@@ -128,6 +134,19 @@ impl Entry {
 }
 
 impl Registry {
+    /// The number of open descriptors, of which `room` is the most that leaves room for the caller.
+    fn open_descriptors(&mut self, now: Instant, room: usize) -> usize {
+        if let Some((at, open)) = self.counted
+            && now.saturating_duration_since(at) < COUNT_VALIDITY
+            && open + COUNT_MARGIN <= room
+        {
+            return open;
+        }
+        let open = file_descriptors::open().unwrap_or(self.all.len());
+        self.counted = Some((now, open));
+        open
+    }
+
     /// The connection counter of the part that `caller` belongs to.
     fn part(&mut self, caller: Option<&Caller>) -> &mut usize {
         match caller {
@@ -232,8 +251,9 @@ impl Connections {
     pub(super) fn admit_start(&self) -> Result<(), AtCapacity> {
         let mut registry = self.registry();
         let now = Instant::now();
-        registry.starting.retain(|since| now.saturating_duration_since(*since) < START_RESERVATION);
-        let open = file_descriptors::open().unwrap_or(registry.all.len());
+        let is_over = |since: &Instant| now.saturating_duration_since(*since) >= START_RESERVATION;
+        let over = registry.starting.partition_point(is_over);
+        registry.starting.drain(..over);
         let limits = self.limits;
         // Keep the unused shares of the other parts.
         let kept = limits.files
@@ -241,7 +261,8 @@ impl Connections {
             + limits.anonymous.saturating_sub(registry.anonymous)
             + limits.owners.saturating_sub(registry.owners);
         let wanted = (registry.starting.len() + 1) * PER_RUN;
-        if open + kept + wanted > limits.descriptors {
+        let room = limits.descriptors.saturating_sub(kept + wanted);
+        if kept + wanted > limits.descriptors || registry.open_descriptors(now, room) > room {
             return Err(NO_ROOM_FOR_SESSIONS);
         }
         registry.starting.push(now);
