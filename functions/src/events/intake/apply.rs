@@ -320,7 +320,7 @@ impl<'a> Batch<'a> {
         let event = match &body.event {
             Ok(event) => event,
             Err(error) => {
-                let value = self.fit(body.value.clone()).await?;
+                let value = self.fit(body).await?;
                 return self.quarantine(run, sequence, body.occurred_at, value, vec![error.clone()]);
             }
         };
@@ -330,7 +330,7 @@ impl<'a> Batch<'a> {
             tracing::trace!(target: METRICS, events_merged = detail["total"].as_u64().unwrap_or(0));
         }
         let Some(mut mapping) = acl::map(event, now) else {
-            let value = self.fit(body.value.clone()).await?;
+            let value = self.fit(body).await?;
             let errors = vec![format!("{} has no place in the sequence", event.name())];
             return self.quarantine(run, sequence, body.occurred_at, value, errors);
         };
@@ -351,7 +351,7 @@ impl<'a> Batch<'a> {
         let view = if delivered { Some(JournalView::Message { subagent: None }) } else { mapping.view };
 
         let (repairs, occurred_at) = (body.repairs.clone(), body.occurred_at);
-        let body = self.fit(body.value.clone()).await?;
+        let body = self.fit(body).await?;
         let cause = self.cause(run, Some(sequence), occurred_at, body);
         self.app.record_beside(&mut self.commit, &self.loaded, &events)?;
         let mut ids = FreshIds;
@@ -366,16 +366,18 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    async fn fit(&self, body: Value) -> Result<Value, Problem> {
-        body::fit(self.app, self.loaded.conversation.session.id(), body).await.map_err(Problem::internal)
+    async fn fit(&self, body: &EventBody) -> Result<Value, Problem> {
+        let (session, value) = (self.loaded.conversation.session.id(), body.value.clone());
+        body::fit(self.app, session, value, body.text.len()).await.map_err(Problem::internal)
     }
 
     /// Applies the facts of an event, with their consequences.
     fn observe(&mut self, run: RunId, facts: Vec<AgentFact>) -> (Events, Option<String>) {
         let app = self.app;
         let conversation = &mut self.loaded.conversation;
-        let key = app.secret.api_key(conversation.session.id(), conversation.session.retry_count());
-        let hash = sha256_hex(key.as_bytes());
+        // Only a sidecar that is ready receives a key.
+        let is_ready = facts.iter().any(|fact| matches!(fact, AgentFact::SidecarReady(_)));
+        let hash = if is_ready { api_key_hash(app, &conversation.session) } else { String::new() };
         let mut ids = FreshIds;
         let mut ctx = app.domain_context(&mut ids);
         let current = matches!(conversation.session.sender(run), Sender::Current(_));
@@ -522,6 +524,10 @@ impl<'a> Batch<'a> {
         }
         Ok(Self::finish(self.app, self.commit, &self.loaded).await?)
     }
+}
+
+fn api_key_hash(app: &App, session: &AgentSession) -> String {
+    sha256_hex(app.secret.api_key(session.id(), session.retry_count()).as_bytes())
 }
 
 /// Lists the result of a tool call beside the call. A further result of the call is not listed, because the first one counts.

@@ -9,11 +9,22 @@ use serde_json::{Value, json};
 
 /// The largest body in bytes that is kept whole. The limit keeps reads cheap and items far below the maximum item size.
 const WHOLE_BYTES: usize = 32 * 1024;
+/// A text of this many bytes has a body of at most [`WHOLE_BYTES`]. A number can be written with more characters than it was read from.
+const SHORT_TEXT: usize = WHOLE_BYTES / 4;
 /// The length in bytes that each text of a larger body is truncated to.
 const HEAD_BYTES: usize = 4 * 1024;
 
-/// Fits the body of an event to its entry. The blob is written first, so that an entry never names a missing blob.
-pub(super) async fn fit(app: &App, session: AgentSessionId, body: Value) -> Result<Value, BlobError> {
+/// Fits the body of an event, which was read from `text_bytes` bytes, to its entry. The blob is written first, so that an entry never
+/// names a missing blob.
+pub(super) async fn fit(
+    app: &App,
+    session: AgentSessionId,
+    body: Value,
+    text_bytes: usize,
+) -> Result<Value, BlobError> {
+    if text_bytes <= SHORT_TEXT {
+        return Ok(body);
+    }
     let text = body.to_string();
     if text.len() <= WHOLE_BYTES {
         return Ok(body);
