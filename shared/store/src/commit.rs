@@ -1,5 +1,6 @@
 //! Commits: changes that are written together in one transaction, guarded by the versions that were loaded.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pilothouse_domain::conversation::Conversation;
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::StoreError;
 use crate::layout::{self, JournalView};
 use crate::retention::Retention;
-use crate::table::{Condition, Item, Key, MAX_TRANSACTION_WRITES, TableError, Write};
+use crate::table::{Condition, Item, Key, MAX_TRANSACTION_WRITES, ParsedBody, TableError, Write};
 
 pub const RESPONSE_RETENTION: Duration = Duration::from_hours(24);
 
@@ -106,6 +107,8 @@ pub struct Commit {
     pub(crate) writes: Vec<(Write, Purpose)>,
     /// Keys of items whose `expires_at` is the time from which on they are kept. The store adds its [`Retention`].
     retained: Vec<Key>,
+    /// The values of some bodies.
+    values: Vec<(Key, ParsedBody)>,
 }
 
 pub(crate) fn body<T: Serialize>(value: &T) -> Result<String, StoreError> {
@@ -148,7 +151,7 @@ impl Commit {
 
     /// The writes, with the times at which their items expire.
     pub(crate) fn into_writes(self, retention: Retention) -> (Vec<Write>, Vec<Purpose>) {
-        let Self { writes, retained } = self;
+        let Self { writes, retained, values: _ } = self;
         let (mut writes, purposes): (Vec<Write>, Vec<Purpose>) = writes.into_iter().unzip();
         for write in &mut writes {
             if let Write::Put(item, _) = write
@@ -158,6 +161,10 @@ impl Commit {
             }
         }
         (writes, purposes)
+    }
+
+    pub(crate) fn take_values(&mut self) -> Vec<(Key, ParsedBody)> {
+        std::mem::take(&mut self.values)
     }
 
     pub(crate) fn push(&mut self, write: Write, purpose: Purpose) {
@@ -180,10 +187,14 @@ impl Commit {
             .map(|(at, _)| layout::due_place(id, at, loaded.due_before.as_ref(), session.updated_at()));
         self.push(guarded(row, loaded.session_version), Purpose::Guard);
         if *queue != loaded.queue_before {
-            self.push(
-                guarded(item(layout::queue(id), "queue", body(queue)?), loaded.queue_version),
-                Purpose::Guard,
+            let row = item(layout::queue(id), "queue", body(queue)?);
+            // A queue can have many messages, and the next command on the session reads them.
+            debug_assert!(
+                serde_json::from_str(&row.body).is_ok_and(|read: SessionMessageQueue| read == *queue),
+                "a queue is read back with a difference"
             );
+            self.values.push((row.key.clone(), Arc::new(queue.clone())));
+            self.push(guarded(row, loaded.queue_version), Purpose::Guard);
         }
         for (subagent, state) in subagents {
             if loaded.subagents_before.get(subagent) != Some(state) {

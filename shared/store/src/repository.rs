@@ -295,8 +295,10 @@ impl Store {
         if !early.is_empty() {
             self.table.put_all(early).await?;
         }
+        let values = commit.take_values();
         let (writes, purposes) = commit.into_writes(self.retention);
-        self.table.transact(writes).await.map_err(|error| Commit::explain(error, &purposes))
+        let written = self.table.transact_with_values(writes, values).await;
+        written.map_err(|error| Commit::explain(error, &purposes))
     }
 
     pub(crate) async fn list<T: DeserializeOwned>(&self, query: Query) -> Result<Listing<T>, StoreError> {

@@ -21,7 +21,7 @@ pub use self::changes::{TableChanges, WrittenPartitions};
 use self::kept_items::{KeptItems, KeptPage};
 use self::recent_entries::RecentEntries;
 use crate::limits;
-use crate::table::{Item, Key, Page, Query, SharedItem, SharedPage, Table, TableError, Write};
+use crate::table::{Item, Key, Page, ParsedBody, Query, SharedItem, SharedPage, Table, TableError, Write};
 use crate::usage::{Usage, Written};
 
 pub const SCHEMA: Schema = Schema {
@@ -203,13 +203,24 @@ impl Table for SqliteTable {
     }
 
     async fn transact(&self, writes: Vec<Write>) -> Result<(), TableError> {
+        self.transact_with_values(writes, Vec::new()).await
+    }
+
+    async fn transact_with_values(
+        &self,
+        writes: Vec<Write>,
+        values: Vec<(Key, ParsedBody)>,
+    ) -> Result<(), TableError> {
         limits::check_transaction(&writes)?;
         if writes.is_empty() {
             return Ok(());
         }
         let written: Vec<_> = writes.iter().map(Written::of).collect();
         let (now, memory) = (self.now(), Arc::clone(&self.memory));
-        self.db.write(move |tx| write::transaction(tx, &writes, now, &memory)).await.map_err(flatten)?;
+        self.db
+            .write(move |tx| write::transaction(tx, &writes, values, now, &memory))
+            .await
+            .map_err(flatten)?;
         self.usage.wrote(&written);
         Ok(())
     }

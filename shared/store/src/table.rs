@@ -65,16 +65,24 @@ impl Item {
     }
 }
 
+/// The value of a body, of any type.
+pub type ParsedBody = Arc<dyn Any + Send + Sync>;
+
 /// An item that an engine may keep in memory, with the value that was parsed from its body.
 #[derive(Debug)]
 pub struct SharedItem {
     item: Item,
-    value: OnceLock<Arc<dyn Any + Send + Sync>>,
+    value: OnceLock<ParsedBody>,
 }
 
 impl SharedItem {
     pub const fn new(item: Item) -> Self {
         Self { item, value: OnceLock::new() }
+    }
+
+    /// An item with the value that its body was written from.
+    pub(crate) fn with_value(item: Item, value: Option<ParsedBody>) -> Self {
+        Self { item, value: value.map(OnceLock::from).unwrap_or_default() }
     }
 
     pub const fn item(&self) -> &Item {
@@ -227,6 +235,16 @@ pub trait Table: Send + Sync + 'static {
 
     /// Writes all or nothing. Conditions are checked against the state before the transaction.
     async fn transact(&self, writes: Vec<Write>) -> Result<(), TableError>;
+
+    /// Like [`Self::transact`]. `values` has the values of some bodies, so that an engine that keeps their items need not parse them.
+    async fn transact_with_values(
+        &self,
+        writes: Vec<Write>,
+        values: Vec<(Key, ParsedBody)>,
+    ) -> Result<(), TableError> {
+        drop(values);
+        self.transact(writes).await
+    }
 
     /// Puts items individually and unconditionally, in any order. If it fails, some may have been written, so use it only for items
     /// with deterministic keys and bodies.

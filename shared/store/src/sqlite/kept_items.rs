@@ -12,7 +12,9 @@ use pilothouse_sqlite::Tx;
 
 use super::Memory;
 use crate::layout;
-use crate::table::{Item, Key, MAX_PAGE_BYTES, Position, Query, SharedItem, SharedPage, SortRange, Write};
+use crate::table::{
+    Item, Key, MAX_PAGE_BYTES, ParsedBody, Position, Query, SharedItem, SharedPage, SortRange, Write,
+};
 
 /// Most bytes of the units that were written last. As many bytes of earlier ones are kept, too.
 const MAX_BYTES: usize = 2 * 1024 * 1024;
@@ -178,18 +180,19 @@ struct Change {
 }
 
 impl Change {
-    fn of(write: &Write) -> Option<Self> {
+    fn of(write: &Write, values: &mut HashMap<Key, ParsedBody>) -> Option<Self> {
         match write {
-            Write::Put(item, _) => Self::put(item),
+            Write::Put(item, _) => Self::put(item, values.remove(&item.key)),
             Write::Delete(key, _) => Some(Self { unit: layout::unit_of(key)?, key: key.clone(), item: None }),
             Write::Check(..) => None,
         }
     }
 
-    fn put(item: &Item) -> Option<Self> {
+    fn put(item: &Item, value: Option<ParsedBody>) -> Option<Self> {
         let unit = layout::unit_of(&item.key)?;
         // Items that expire are not kept, because nobody would remove them.
-        let kept = item.expires_at.is_none().then(|| Arc::new(SharedItem::new(item.clone())));
+        let is_kept = item.expires_at.is_none();
+        let kept = is_kept.then(|| Arc::new(SharedItem::with_value(item.clone(), value)));
         Some(Self { unit, key: item.key.clone(), item: kept })
     }
 }
@@ -236,13 +239,19 @@ impl Drop for Unsettled {
 }
 
 /// Applies the writes of a transaction when it is durable. Call it inside the transaction.
-pub(super) fn keep(tx: &Tx<'_>, memory: &Arc<Memory>, writes: &[Write]) {
-    keep_changes(tx, memory, writes.iter().filter_map(Change::of).collect());
+pub(super) fn keep(
+    tx: &Tx<'_>,
+    memory: &Arc<Memory>,
+    writes: &[Write],
+    values: impl IntoIterator<Item = (Key, ParsedBody)>,
+) {
+    let mut values: HashMap<_, _> = values.into_iter().collect();
+    keep_changes(tx, memory, writes.iter().filter_map(|write| Change::of(write, &mut values)).collect());
 }
 
 /// The same for an item that is put alone.
 pub(super) fn keep_item(tx: &Tx<'_>, memory: &Arc<Memory>, item: &Item) {
-    keep_changes(tx, memory, Change::put(item).into_iter().collect());
+    keep_changes(tx, memory, Change::put(item, None).into_iter().collect());
 }
 
 fn keep_changes(tx: &Tx<'_>, memory: &Arc<Memory>, changes: Vec<Change>) {

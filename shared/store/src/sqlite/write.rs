@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension as _, Row, params};
 
 use super::{Memory, feed, kept_items, topic};
 use crate::layout;
-use crate::table::{Condition, Item, Key, TableError, Write};
+use crate::table::{Condition, Item, Key, ParsedBody, TableError, Write};
 
 /// The row of a key that is about to be written.
 pub(super) struct StoredRow {
@@ -53,6 +53,7 @@ fn is_at(row: &Row<'_>, first: usize, place: Option<&Key>) -> rusqlite::Result<b
 pub(super) fn transaction(
     tx: &Tx<'_>,
     writes: &[Write],
+    values: Vec<(Key, ParsedBody)>,
     now: i64,
     memory: &Arc<Memory>,
 ) -> Result<(), TableError> {
@@ -77,7 +78,7 @@ pub(super) fn transaction(
     if !failed.is_empty() {
         return Err(TableError::ConditionFailed { writes: failed });
     }
-    kept_items::keep(tx, memory, writes);
+    kept_items::keep(tx, memory, writes, values);
     for (write, row) in writes.iter().zip(rows) {
         match write {
             Write::Put(item, _) => put_over(tx, item, row.as_ref(), memory).map_err(engine)?,
