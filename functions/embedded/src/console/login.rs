@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
@@ -31,7 +31,7 @@ use super::{PROTOCOL, protocols, stream_of};
 pub(crate) const CODE_LIFETIME: Duration = Duration::from_mins(15);
 /// How long a browser stays logged in.
 const LOGIN_LIFETIME: Duration = Duration::from_hours(7 * 24);
-/// The lifetime of the token that a request receives for its cookie and key. The token does not leave the process.
+/// The lifetime of the token that requests receive for their cookie and key. The token does not leave the process.
 const TOKEN_LIFETIME: Duration = Duration::from_mins(1);
 /// The audience of cookies. It differs from the audience of tokens, because programs on other ports of this machine receive the cookie.
 const COOKIE_AUDIENCE: &str = "pilothouse-console";
@@ -90,13 +90,15 @@ pub(super) struct Logins {
     codes: LoginCodes,
     known: KnownLogins,
     cookie: String,
+    /// The last token of each owner, because signing one takes longer than the rest of a request.
+    tokens: Arc<Mutex<HashMap<UserId, (SystemTime, String)>>>,
 }
 
 impl Logins {
     /// Browsers send cookies to every port of a host, so the name contains the port: two servers on one machine have two cookies.
     pub(super) fn new(app: App, keys: Arc<LocalKeys>, codes: LoginCodes, port: u16) -> Self {
         let known = KnownLogins::new(app.clone());
-        Self { app, keys, codes, known, cookie: format!("pilothouse-{port}") }
+        Self { app, keys, codes, known, cookie: format!("pilothouse-{port}"), tokens: Arc::default() }
     }
 
     /// Adds a token to a request that carries both the cookie and its key, while the login exists. Returns the end of what
@@ -112,13 +114,26 @@ impl Logins {
         let Some(expires_at) = self.known.admit(&owner, login, stream.as_ref()).await? else {
             return Ok(None);
         };
-        let token = self.keys.mint(&owner, TOKEN_LIFETIME).map_err(Problem::internal)?;
+        let token = self.token_of(&owner)?;
         let mut value = HeaderValue::from_str(&format!("Bearer {token}")).map_err(Problem::internal)?;
         value.set_sensitive(true);
         request.headers_mut().insert(header::AUTHORIZATION, value);
         request.extensions_mut().insert(CurrentLogin(Some(login)));
         let clock = Arc::clone(&self.app.clock);
         Ok(stream.map(|_| Expiry { at: expires_at, clock }))
+    }
+
+    /// A token that is valid for at least half of its lifetime.
+    fn token_of(&self, owner: &UserId) -> Result<String, Problem> {
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        // By the clock that tokens end by, which goes on while the machine is suspended.
+        tokens.retain(|_, (minted_at, _)| minted_at.elapsed().is_ok_and(|age| age < TOKEN_LIFETIME / 2));
+        if let Some((_, token)) = tokens.get(owner) {
+            return Ok(token.clone());
+        }
+        let token = self.keys.mint(owner, TOKEN_LIFETIME).map_err(Problem::internal)?;
+        tokens.insert(owner.clone(), (SystemTime::now(), token.clone()));
+        Ok(token)
     }
 
     /// When requests with a token will be refused. `None` if they are refused already.
