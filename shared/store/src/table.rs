@@ -250,3 +250,29 @@ pub trait Table: Send + Sync + 'static {
     /// with deterministic keys and bodies.
     async fn put_all(&self, items: Vec<Item>) -> Result<(), TableError>;
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn body_is_parsed_once_unless_another_type_is_asked_for() {
+        let item = SharedItem::new(Item {
+            key: Key::new("p", "s"),
+            kind: "numbers".to_owned(),
+            version: 0,
+            listing: None,
+            due: None,
+            expires_at: None,
+            body: "[1,2]".to_owned(),
+        });
+        let first = item.parsed::<Vec<u8>>().unwrap();
+        assert!(Arc::ptr_eq(&first, &item.parsed::<Vec<u8>>().unwrap()));
+        assert_eq!(*item.parsed::<Vec<u64>>().unwrap(), [1, 2]);
+        assert!(item.parsed::<String>().is_err());
+        let value: ParsedBody = Arc::new(vec![3_u8]);
+        let given = SharedItem::with_value(item.item().clone(), Some(value));
+        assert_eq!(*given.parsed::<Vec<u8>>().unwrap(), [3], "it is not parsed");
+    }
+}
