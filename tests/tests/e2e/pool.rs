@@ -3,6 +3,7 @@
 use pilothouse_tests::{PATIENCE, Session};
 use serde_json::{Value, json};
 
+use crate::notifications::until_published;
 use crate::scripts::{endless, short, until_told};
 use crate::server::{Server, started, work};
 
@@ -40,6 +41,10 @@ async fn session_without_a_slot_queues_and_starts_later() {
     assert_eq!(second.said().await, ["Done.", "You said: By the way."]);
     let counts = pool(&server).await;
     assert_eq!((&counts["activeCount"], &counts["waiting"]), (&json!(1), &json!([])));
+    // The event names the session that found no slot, and the load at that time.
+    let exhausted = until_published(&second, "SessionPoolExhaustedEvent").await;
+    assert_eq!(exhausted["sessionId"], second.id.as_str());
+    assert_eq!((&exhausted["currentCount"], &exhausted["maxCount"]), (&json!(1), &json!(1)));
 }
 
 /// A higher maximum starts queued sessions in order; a lower one stops none (decision 21).
