@@ -95,7 +95,9 @@ fn changes_are_halved_beyond_the_thresholds_and_not_lost() {
     TrustScene::balanced_at("90").when(O::HumanModifiesToolArgs).then_score("89");
     TrustScene::balanced_at("90.001").when(O::HumanModifiesToolArgs).then_score("89.501");
     TrustScene::balanced_at("95").when(O::HumanApprovesAlways).then_score("96.5");
+    TrustScene::balanced_at("20").when(O::HumanRejectsToolCall).then_score("18");
     TrustScene::balanced_at("19.999").when(O::HumanRejectsToolCall).then_score("18.999");
+    TrustScene::balanced_at("15").when(O::HumanApprovesAlways).then_score("16.5");
 }
 
 #[test]
@@ -309,6 +311,64 @@ fn every_violation_of_a_configuration_is_named() {
     );
     let crossed = TrustCalibrationConfig { floor_score: points("100"), ..Default::default() };
     assert_eq!(crossed.check(), Err(vec![InvalidCalibration::FloorNotBelowCeiling]));
+}
+
+#[test]
+fn ranges_of_a_configuration_include_their_limits_only() {
+    let found = |json: serde_json::Value| -> Vec<String> {
+        let config: TrustCalibrationConfig = serde_json::from_value(json).unwrap();
+        config.check().err().unwrap_or_default().iter().map(ToString::to_string).collect()
+    };
+    let none: [String; 0] = [];
+    let lowest = json!({
+        "floorScore": 0, "initialScore": 0, "decayTargetScore": 0, "decayCeiling": 0, "decayRatePerTick": 0,
+        "diminishingReturnThresholdHigh": 0, "diminishingReturnThresholdLow": 0,
+        "deltaTable": { "artifact_approved": -100 }, "riskWeights": { "high": 0 },
+        "escalateBelowApprovalRate": 0, "autonomy": { "proposeAt": 0, "revokeBelow": 0 },
+    });
+    assert_eq!(found(lowest), none);
+    let highest = json!({
+        "ceilingScore": 100, "initialScore": 100, "decayTargetScore": 100, "decayCeiling": 100,
+        "decayRatePerTick": 100, "diminishingReturnThresholdHigh": 100, "diminishingReturnThresholdLow": 100,
+        "deltaTable": { "artifact_approved": 100 }, "riskWeights": { "high": 10 },
+        "escalateBelowApprovalRate": 1, "autonomy": { "proposeAt": 1, "revokeBelow": 1 },
+    });
+    assert_eq!(found(highest), none);
+    let beyond = json!({
+        "floorScore": -0.001, "initialScore": -0.001, "decayRatePerTick": 100.001,
+        "deltaTable": { "artifact_approved": -100.001 }, "riskWeights": { "high": 10.001 },
+    });
+    assert_eq!(
+        found(beyond),
+        [
+            "floorScore must be from 0 to 100",
+            "initialScore must be from 0 to 100",
+            "decayRatePerTick must be from 0 to 100",
+            "deltaTable.artifact_approved must be from -100 to 100",
+            "riskWeights.high must be from 0 to 10",
+        ]
+    );
+    let within = json!({ "floorScore": 20, "ceilingScore": 80, "decayTargetScore": 20, "decayCeiling": 80 });
+    assert_eq!(found(within), none);
+    let outside = json!({ "floorScore": 20, "ceilingScore": 80, "decayTargetScore": 19, "decayCeiling": 81 });
+    let expected = ["decayTargetScore", "decayCeiling"]
+        .map(|field| format!("{field} must be from floorScore to ceilingScore"));
+    assert_eq!(found(outside), expected);
+    for wrong in
+        [json!({ "escalateBelowApprovalRate": 1.001 }), json!({ "autonomy": { "proposeAt": 1.001 } })]
+    {
+        assert!(serde_json::from_value::<TrustCalibrationConfig>(wrong.clone()).is_err(), "{wrong}");
+    }
+
+    let multiplied = |factor: &str| TrustCalibrationProfile {
+        negative_delta_multiplier: factor.parse().unwrap(),
+        positive_delta_multiplier: factor.parse().unwrap(),
+        ..TrustCalibrationProfile::default()
+    };
+    assert_eq!((multiplied("0").check(), multiplied("10").check()), (Ok(()), Ok(())));
+    let wrong = ["negativeDeltaMultiplier", "positiveDeltaMultiplier"]
+        .map(|field| InvalidCalibration::FactorOutOfRange { field: field.to_owned() });
+    assert_eq!(multiplied("10.001").check(), Err(wrong.to_vec()));
 }
 
 fn with_autonomy() -> TrustScene {
