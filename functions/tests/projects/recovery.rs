@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pilothouse_domain::session::{LifecycleCommand, UsageReport};
+use pilothouse_domain::session::{LifecycleCommand, RunPhase, UsageReport};
 use pilothouse_domain::value::TokenUsage;
 use pilothouse_domain::{MeterId, SessionChain, SessionChainId};
 use pilothouse_functions::events::clock;
@@ -127,6 +127,24 @@ async fn agent_that_outlasts_its_grace_period_has_no_state() {
 }
 
 #[tokio::test]
+async fn kill_ends_the_process_after_its_grace_period() {
+    let fixture = ProjectFixture::working().await;
+    let is_ended = async || {
+        let session = fixture.app.store.session(fixture.session).await.unwrap().unwrap();
+        matches!(session.run().unwrap().phase, RunPhase::Ending { killed: true, .. })
+    };
+    let body = json!({ "grace": true, "graceTimeoutMs": 2000 });
+    let (status, killed) = fixture.agent_path("POST", "/kill", body).await;
+    assert_eq!(status, 202, "{killed}");
+    fixture.advance(Duration::from_millis(1999));
+    clock::tick(&fixture.app).await.unwrap();
+    assert!(!is_ended().await, "the agent may still stop");
+    fixture.advance(Duration::from_millis(1));
+    clock::tick(&fixture.app).await.unwrap();
+    assert!(is_ended().await, "its time is over");
+}
+
+#[tokio::test]
 async fn too_long_grace_period_is_refused() {
     let fixture = ProjectFixture::working().await;
     let body = json!({ "graceTimeoutMs": 50_001, "now": true });
@@ -136,6 +154,8 @@ async fn too_long_grace_period_is_refused() {
     assert_eq!(status, 422, "{refused}");
     assert!(fields.contains(&"graceTimeoutMs") && fields.contains(&"now"), "{refused}");
     assert_eq!(fixture.session_status().await, "Running");
+    let longest = json!({ "graceTimeoutMs": 50_000 });
+    assert_eq!(fixture.agent_path("POST", "/kill", longest).await.0, 202);
 }
 
 #[tokio::test]
