@@ -180,10 +180,14 @@ fn table() -> Vec<(Value, Vec<F>)> {
             vec![F::ContextNearingLimit { usage_percent: "85.5".to_owned() }],
         ),
         (json!({ "type": "context_exhausted" }), vec![F::ContextExhausted]),
-        (json!({ "type": "handoff_document", "summary": "s", "remainingWork": "r" }), vec![written()]),
+        (json!({ "type": "handoff_document", "summary": "s", "remainingWork": "r" }), vec![written(None)]),
+        (
+            json!({ "type": "handoff_document", "summary": "s", "remainingWork": "r", "keyDecisions": "k" }),
+            vec![written(Some("k"))],
+        ),
         (
             json!({ "type": "voluntary_handoff", "reason": "done here", "summary": "s", "remainingWork": "r" }),
-            vec![F::HandedOver { reason: "done here".to_owned() }, written()],
+            vec![F::HandedOver { reason: "done here".to_owned() }, written(None)],
         ),
         (
             json!({ "type": "session_end", "isError": false, "reason": "success", "output": output_json }),
@@ -487,8 +491,8 @@ fn events_that_report_work_add_their_own_activity_line() {
     }
 }
 
-fn written() -> F {
-    F::HandoffWritten(Box::new(pilothouse_domain::value::HandoffDocument::of_agent("s", "r", None)))
+fn written(key_decisions: Option<&str>) -> F {
+    F::HandoffWritten(Box::new(pilothouse_domain::value::HandoffDocument::of_agent("s", "r", key_decisions)))
 }
 
 #[test]

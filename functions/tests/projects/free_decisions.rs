@@ -427,7 +427,11 @@ async fn abandoned_agent_stays_as_it_is() {
     let fixture = ProjectFixture::crashed(Value::Null).await;
     let decision = fixture.only("").await;
     assert_eq!(fixture.resolve_decision(&decision, ProjectFixture::recover("abandon")).await.0, 200);
+    fixture.process_deadlines().await;
     assert_eq!(fixture.session_status().await, "Failed");
+    assert!(fixture.inbox("").await.is_empty(), "the decision is over");
+    let agent = fixture.loaded_agent().await.value;
+    assert_eq!(agent.current_session_id(), fixture.session, "no other session starts");
 }
 
 #[tokio::test]

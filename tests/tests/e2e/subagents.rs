@@ -81,5 +81,5 @@ async fn subagent_messages_and_calls_are_separate() {
     assert!(calls.iter().all(|c| c["id"] != "call-of-s1"), "{calls:#?}");
     let theirs = server.api().all(&session.path("/tool-calls?subAgentId=s2")).await;
     assert_eq!(theirs.len(), 1);
-    assert_eq!(theirs[0]["id"], "call-of-s2");
+    assert_eq!((&theirs[0]["id"], &theirs[0]["subAgentId"]), (&json!("call-of-s2"), &json!("s2")));
 }

@@ -8,7 +8,9 @@ use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState, RequestKind, RunCause, RunEnd,
     RunPhase, SessionSettings,
 };
-use pilothouse_domain::value::{Adjustment, AgentSettings, DeliverableCounts, MessageStatus, SessionOutcome};
+use pilothouse_domain::value::{
+    Adjustment, AgentSettings, DeliverableCounts, FailureReason, MessageStatus, SessionOutcome,
+};
 use pilothouse_domain::{
     AgentSession, AgentSessionId, CommandId, Deadlines, DomainContext, MessageId, RunId, SessionEvent,
     SubAgentId,
@@ -658,6 +660,11 @@ impl Life {
         }
         assert_eq!(session.pending_command().is_some(), status.is_intermediate());
         assert_eq!(session.failure().is_some(), status == S::Failed);
+        let reason = session.failure().map(|failure| failure.reason);
+        assert!(
+            !matches!(reason, Some(FailureReason::BudgetExhausted | FailureReason::ManualCancellation)),
+            "failed with {reason:?}"
+        );
         assert!(!session.cancel_accepted() || status.is_intermediate(), "a cancellation was forgotten");
         let waits_for = session.pending_requests().first().map(|r| match r.kind {
             RequestKind::Question { .. } => S::WaitingForInput,

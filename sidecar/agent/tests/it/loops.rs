@@ -122,6 +122,7 @@ async fn follow_ups_run_last_one_per_turn_or_all_at_once() {
         gated.open.notify_one();
         within(run).await.unwrap();
         assert_eq!(model.requests().len(), turns + 1, "{mode:?}");
+        assert!(!open.session.state().running, "without a follow-up it is idle");
         let texts = open.texts();
         let at = |text: &str| texts.iter().position(|line| line == text).unwrap();
         assert!(

@@ -119,6 +119,7 @@ fn plans_count_their_revisions() {
     let plan = |s: &Scenario| s.conv.session.plan().map(|p| (p.version, p.status)).unwrap();
     Scenario::running()
         .told(AgentFact::PlanModeEntered)
+        .then_event("PlanCreated")
         .then(plan, &(1, PlanStatus::Draft))
         .then(|s| s.conv.session.plan().unwrap().content.clone(), &None)
         .told(shows("p1"))
