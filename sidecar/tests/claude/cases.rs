@@ -181,6 +181,34 @@ fn continued_turn_needs_another_result() {
 }
 
 #[test]
+fn interleaved_messages_stay_with_their_agents() {
+    let mut translator = translator();
+    translator.line(&calls("call", "Agent", &json!({"prompt": "look", "run_in_background": true})));
+    translator.line(&task_started(true));
+    let launched = json!({"status": "async_launched", "agentId": "a1"});
+    translator.line(&answers("call", &json!("Launched."), &launched));
+    let of_subagent = |text: &str| {
+        let mut line = says(text);
+        line["parent_tool_use_id"] = json!("call");
+        line["agent_id"] = json!("a1");
+        line
+    };
+    let mut texts = Vec::new();
+    for line in [says("one"), of_subagent("two"), says("three"), of_subagent("four")] {
+        let events = translator.line(&line).events;
+        let events = events.iter().map(|event| serde_json::to_value(event).unwrap());
+        texts.extend(
+            events
+                .filter(|event| event["content"]["kind"] == "text")
+                .map(|event| (event["subagentId"].clone(), event["content"]["text"].clone())),
+        );
+    }
+    let own = |text: &str| (Value::Null, json!(text));
+    let theirs = |text: &str| (json!("a1"), json!(text));
+    assert_eq!(texts, [own("one"), theirs("two"), own("three"), theirs("four")]);
+}
+
+#[test]
 fn a_second_result_without_new_work_changes_nothing() {
     let mut translator = translator();
     translator.line(&says("done"));
