@@ -74,6 +74,7 @@ async fn policies_of_a_brief_reach_the_configuration() {
     let policies = json!({
         "delegationPolicy": { "canSpawnSubagents": true, "allowedHandoffs": ["reviewer"] },
         "sessionPolicy": { "historyPolicy": "summarized", "maxTurns": 7 },
+        "artifactFiles": [{ "pattern": "./docs/*.md", "kind": "document" }],
     });
     let (status, agent) = fixture.change_brief(policies).await;
     assert_eq!((status, &agent["brief"]["delegationPolicy"]["maxDepth"]), (200, &json!(1)), "{agent}");
@@ -82,6 +83,8 @@ async fn policies_of_a_brief_reach_the_configuration() {
     assert_eq!(delegation.allowed_handoffs.as_deref(), Some(&["reviewer".to_owned()][..]));
     assert_eq!(config.policies.session_policy.unwrap().max_turns, Some(7));
     assert_eq!(config.options.context_policy, ContextPolicy::Compact);
+    let files: Vec<_> = config.policies.artifact_files.iter().map(|files| files.pattern.as_str()).collect();
+    assert_eq!(files, ["docs/*.md"]);
     let (status, body) = fixture
         .change_brief(json!({ "delegationPolicy": { "allowedHandoffs": [1], "depth": 2 },
             "sessionPolicy": { "historyPolicy": "some" } }))
@@ -96,6 +99,27 @@ async fn policies_of_a_brief_reach_the_configuration() {
     ] {
         assert!(fields.contains(&&json!(field)), "{field}: {fields:?}");
     }
+}
+
+#[tokio::test]
+async fn every_violation_of_artifact_files_is_named() {
+    let fixture = ProjectFixture::working().await;
+    let files = |pattern: &str| json!({ "pattern": pattern, "kind": "document" });
+    let fields = async |artifact_files: Value| {
+        let (status, body) = fixture.change_brief(json!({ "artifactFiles": artifact_files })).await;
+        assert_eq!(status, 422, "{body}");
+        let found = body["violations"].as_array().unwrap().iter().map(|it| it["field"].as_str().unwrap());
+        found.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let wrong = json!([files("../a"), files("/a"), { "pattern": "a", "kind": "poem" }, { "pattern": "b", "kinds": 1 }]);
+    let found = fields(wrong).await;
+    for field in ["[0].pattern", "[1].pattern", "[2].kind", "[3].kind", "[3].kinds"] {
+        assert!(found.contains(&format!("artifactFiles{field}")), "{field}: {found:?}");
+    }
+    assert_eq!(fields(json!([files("a"), files("b"), files("./a")])).await, ["artifactFiles[2].pattern"]);
+    let many: Vec<_> = (0..21).map(|n| files(&n.to_string())).collect();
+    assert_eq!(fields(json!(many)).await, ["artifactFiles"]);
+    assert_eq!(fixture.loaded_agent().await.value.brief_version(), 1);
 }
 
 #[tokio::test]

@@ -70,7 +70,11 @@ pub async fn composed(app: &App, session: &AgentSession) -> Result<AgentSessionC
 }
 
 fn policies_of(brief: &AgentBrief) -> BriefPolicies {
-    BriefPolicies { delegation_policy: brief.delegation_policy.clone(), session_policy: brief.session_policy }
+    BriefPolicies {
+        delegation_policy: brief.delegation_policy.clone(),
+        session_policy: brief.session_policy,
+        artifact_files: brief.artifact_files.clone(),
+    }
 }
 
 fn parts(skills: &[AgentSkill]) -> Vec<SkillPart<'_>> {

@@ -45,6 +45,11 @@ pub fn shell_command(arguments: &serde_json::Value) -> Option<&str> {
     registry::shell_command(arguments)
 }
 
+/// The files that a call of a known tool writes, as its arguments name them.
+pub fn written_files<'a>(call: &ToolCall<'a>) -> Vec<&'a str> {
+    registry::written_files(call)
+}
+
 /// An absolute path without `.`, `..` and repeated slashes; `None` if it is not absolute.
 pub fn normalised(path: &str) -> Option<String> {
     path.starts_with('/').then(|| path::normalise("/", path))

@@ -5,7 +5,7 @@
 mod verdict;
 
 use pilothouse_classification::pattern::{ToolClassification, ToolClassifications};
-use pilothouse_classification::{Adapter, Classification, Context, ToolCall, classify};
+use pilothouse_classification::{Adapter, Classification, Context, ToolCall, classify, written_files};
 use pilothouse_domain::effect::{ActionKind, BlastRadius, Effect, Severity};
 use serde_json::{Value, json};
 use verdict::{asks, classified};
@@ -231,4 +231,27 @@ fn findings_name_the_part_of_the_call() {
     );
     let many = classified(&"x1 ; ".repeat(1_000));
     assert!(many.findings.len() <= Classification::MAX_FINDINGS);
+}
+
+#[test]
+fn written_files_are_those_that_the_arguments_name() {
+    let written = |adapter, tool: &str, arguments: Value| {
+        let call = ToolCall { adapter, tool, kind: Some(tool), arguments: &arguments };
+        written_files(&call).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(written(Adapter::Claude, "MultiEdit", json!({ "file_path": "/w/a" })), ["/w/a"]);
+    assert_eq!(written(Adapter::Claude, "NotebookEdit", json!({ "notebook_path": "a.ipynb" })), ["a.ipynb"]);
+    assert_eq!(written(Adapter::Native, "edit", json!({ "path": "a" })), ["a"]);
+    let locations = json!({ "locations": [{ "path": "a" }, { "line": 1 }], "path": "b" });
+    assert_eq!(written(Adapter::Acp, "edit", locations.clone()), ["a", "b"]);
+    for (adapter, tool) in [
+        (Adapter::Acp, "read"),
+        (Adapter::Acp, "delete"),
+        (Adapter::Claude, "Read"),
+        (Adapter::Claude, "Bash"),
+        (Adapter::Other, "Write"),
+    ] {
+        assert_eq!(written(adapter, tool, locations.clone()), [""; 0], "{tool}");
+    }
+    assert_eq!(written(Adapter::Claude, "Write", json!({ "file_path": 1 })), [""; 0]);
 }

@@ -1,6 +1,6 @@
 //! Commands: requests of the control plane to a sidecar (S0 8.2, 8.3).
 
-use pilothouse_domain::project_agent::{DelegationPolicy, SessionPolicy};
+use pilothouse_domain::project_agent::{ArtifactFiles, DelegationPolicy, SessionPolicy};
 use pilothouse_domain::session::AgentOptions;
 use pilothouse_domain::value::{
     Adjustment, Answer, HandoffDocument, McpToolDefinition, MessageImage, MessagePriority, MessageSource,
@@ -193,6 +193,9 @@ pub struct BriefPolicies {
     /// Limits of the agent's conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_policy: Option<SessionPolicy>,
+    /// Files that become artifacts when the agent writes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifact_files: Vec<ArtifactFiles>,
 }
 
 /// Handoff from the previous session of a chain.

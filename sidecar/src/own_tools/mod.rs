@@ -68,6 +68,19 @@ pub struct OwnTools {
     processes: Processes,
 }
 
+/// The tool that stores a file of the agent as an artifact. `None` outside of a project.
+pub(crate) fn report_artifact(context: &AgentContext) -> Result<Option<SharedTool>, AdapterError> {
+    let AgentContext { launch, events, processes, .. } = context;
+    if !launch.request.authorize_tools {
+        return Ok(None);
+    }
+    let api = agent_api::AgentApi::new(launch, events.redactor().clone())
+        .map_err(|e| AdapterError::Configuration(e.to_string()))?;
+    let thread = processes.file_thread().map_err(|e| AdapterError::Agent(e.to_string()))?;
+    let folder = Path::new(&launch.request.working_directory);
+    Ok(Some(knowledge::report_artifact(api, thread, folder, ReportedFiles::of(&launch.session_home))))
+}
+
 impl OwnTools {
     pub fn of(context: &AgentContext) -> Result<Self, AdapterError> {
         Self::new(&context.launch, context.events.clone(), &context.processes)

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tracing::{Level, debug, enabled, warn};
 use uuid::Uuid;
 
+use super::file_reports::FileReports;
 use super::state::{IterationOutcome, RunnerState};
 use super::{instruct, instruction, take_options};
 use crate::adapter::{AdapterError, AgentCommand, EventFilter, EventSink, Message, MessageReply};
@@ -29,6 +30,7 @@ pub(super) struct RunnerEventFilter {
     changed: watch::Sender<()>,
     events: EventSink,
     deliverables: Deliverables,
+    reports: FileReports,
     /// Commands to the adapter. Weak, because dropping the last strong sender stops the adapter.
     forward: WeakUnboundedSender<AgentCommand>,
     lost: UnboundedSender<CommandId>,
@@ -38,12 +40,12 @@ impl RunnerEventFilter {
     pub(super) fn new(
         can_pause: bool,
         events: EventSink,
-        deliverables: Deliverables,
+        (deliverables, reports): (Deliverables, FileReports),
         forward: WeakUnboundedSender<AgentCommand>,
         lost: UnboundedSender<CommandId>,
     ) -> Self {
         let (state, changed) = (Mutex::new(RunnerState::new(can_pause)), watch::Sender::new(()));
-        Self { state, changed, events, deliverables, forward, lost }
+        Self { state, changed, events, deliverables, reports, forward, lost }
     }
 
     fn state(&self) -> MutexGuard<'_, RunnerState> {
@@ -83,6 +85,7 @@ impl RunnerEventFilter {
                     }
                 };
                 self.state().set_max_iterations(options.map(|it| it.max_iterations));
+                self.reports.configure(&begin.config.policies.artifact_files);
                 // Publishes the deliverables of an earlier run, even if the session does not use the runner.
                 let (_, next) = self.read_progress().await?;
                 if options.is_some() {
@@ -93,6 +96,7 @@ impl RunnerEventFilter {
             AgentCommand::Reload(mut config, reply) => match take_options(&mut config) {
                 Ok(options) => {
                     self.state().set_max_iterations(options.map(|it| it.max_iterations));
+                    self.reports.configure(&config.policies.artifact_files);
                     AgentCommand::Reload(config, reply)
                 }
                 Err(refusal) => {
@@ -231,6 +235,7 @@ impl EventFilter for RunnerEventFilter {
                     let thought = self.events.redacted(&text.text());
                     debug!(thinking = cut(&thought, MAX_THOUGHT), "the agent thinks");
                 }
+                self.reports.called(&content);
                 let turn_id = turn_id.map(|id| self.state().published_id(id));
                 RawEvent::AssistantMessage { content, turn_id }
             }
@@ -241,8 +246,15 @@ impl EventFilter for RunnerEventFilter {
                 }
                 RawEvent::Deliverables { deliverables }
             }
+            RawEvent::ToolResult { tool_call_id, content, is_error, subagent_id } => {
+                // The notices precede the result, so that they belong to its turn.
+                let mut passed = self.reports.ended(&tool_call_id, is_error).await;
+                passed.push(RawEvent::ToolResult { tool_call_id, content, is_error, subagent_id });
+                return Ok(passed);
+            }
             event => {
                 match &event {
+                    RawEvent::SubagentMessage { content, .. } => self.reports.called(content),
                     RawEvent::QuotaExceeded { reset_at, .. } => self.state().quota_exceeded(*reset_at),
                     RawEvent::VoluntaryHandoff { .. } | RawEvent::ContextExhausted {} => {
                         self.state().leaving();
@@ -289,7 +301,13 @@ mod tests {
         events.keep_secret("what-nobody-may-see");
         let deliverables = Deliverables::new(dir.path(), events.clone(), &Processes::unguarded()).unwrap();
         let ((forward, _commands), (lost, _)) = (unbounded_channel(), unbounded_channel());
-        let event_filter = RunnerEventFilter::new(true, events, deliverables, forward.downgrade(), lost);
+        let event_filter = RunnerEventFilter::new(
+            true,
+            events,
+            (deliverables, FileReports::none()),
+            forward.downgrade(),
+            lost,
+        );
         let content = AssistantContent::Thinking { text: thought.to_owned().into() };
         let log = Written::default();
         let writer = log.clone();

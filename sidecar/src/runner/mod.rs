@@ -11,8 +11,10 @@
 //! | [`instruction`] | the instruction that begins an iteration |
 //! | [`state`] | state of the loop, without I/O: which events pass, and when the loop ends |
 //! | [`event_filter`] | intercepts the adapter's events and commands |
+//! | [`file_reports`] | stores files that the agent writes as artifacts, if the brief asks for it |
 
 mod event_filter;
+mod file_reports;
 pub mod instruction;
 pub mod options;
 pub mod state;
@@ -29,8 +31,10 @@ use tracing::warn;
 
 use crate::adapter::{Adapter, AdapterError, AgentCommand, AgentContext, Refusal};
 use crate::deliverables::Deliverables;
+use crate::own_tools::report_artifact;
 use crate::script::Script;
 use event_filter::RunnerEventFilter;
+use file_reports::FileReports;
 use options::RunnerOptions;
 
 /// An adapter wrapped in the runner.
@@ -78,7 +82,9 @@ impl Adapter for Runner {
         let (lost, mut losses) = mpsc::unbounded_channel();
         let (events, weak) = (context.events.clone(), forward.downgrade());
         let can_pause = self.inner.capabilities().pause;
-        let event_filter = Arc::new(RunnerEventFilter::new(can_pause, events, deliverables, weak, lost));
+        let reports = FileReports::new(self.inner.name(), folder, report_artifact(&context)?);
+        let event_filter =
+            Arc::new(RunnerEventFilter::new(can_pause, events, (deliverables, reports), weak, lost));
         let mut outer = std::mem::replace(&mut context.commands, commands);
         context.events = context.events.with_filter(Arc::clone(&event_filter) as _);
         let inner = self.inner.run(context);

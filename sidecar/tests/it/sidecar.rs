@@ -222,7 +222,7 @@ pub(crate) fn delegating_to(name: &str) -> BriefPolicies {
         allowed_handoffs: Some(vec![name.to_owned()]),
         max_depth: 1,
     };
-    BriefPolicies { delegation_policy: Some(delegation_policy), session_policy: None }
+    BriefPolicies { delegation_policy: Some(delegation_policy), ..BriefPolicies::default() }
 }
 
 pub(crate) fn begin(options: Value) -> Command {

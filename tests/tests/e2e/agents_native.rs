@@ -272,6 +272,45 @@ async fn native_agent_corrects_a_result_that_violates_its_schema() {
     );
 }
 
+/// The brief asks for some files. They are artifacts without a report by the agent.
+#[tokio::test]
+async fn files_that_the_brief_names_become_artifacts_when_the_agent_writes_them() {
+    let write = |path: &str, content: &str| Step::tool("write", json!({ "path": path, "content": content }));
+    let edit =
+        json!({ "path": "docs/guide.md", "edits": [{ "old_text": "Kettles", "new_text": "Teapots" }] });
+    let steps = [
+        write("docs/guide.md", "Kettles have a lid.\n"),
+        write("notes.txt", "Not a result.\n"),
+        Step::tool("edit", edit),
+        Step::text("Written."),
+    ];
+    let model = ModelServer::start(Script::of(steps)).await.unwrap();
+    let environment = [("ANTHROPIC_BASE_URL", &*model.base_url()), ("ANTHROPIC_API_KEY", KEY)];
+    let server = ServerProcess::start_with(1, &environment).await;
+    let work = server.work_folder();
+    let files = json!([{ "pattern": "docs/*.md", "kind": "document" }]);
+    let brief = json!({ "role": "Writer", "workstream": "api", "adapter": "native", "artifactFiles": files });
+    std::fs::write(work.join("brief.json"), brief.to_string()).unwrap();
+    let run = async |arguments: &[&str]| pilothouse(&server, &work, arguments).await;
+    run(&["project", "create", "Shop", "--workstream", "api"]).await;
+    let spawned = run(&["agent", "spawn", "Write a guide", "--brief", "brief.json"]).await;
+    let session = Session::of_start(&server.api(), spawned);
+    session.until_said("Written.").await;
+    let calls = session.tool_calls().await;
+    let failed: Vec<_> = calls.iter().filter(|call| call["result"]["isError"] == true).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    let listed = run(&["artifacts", "ls", "--workstream", "api"]).await;
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(
+        (&listed["items"][0]["path"], &listed["items"][0]["version"]),
+        (&json!("docs/guide.md"), &json!(2))
+    );
+    let shown = run(&["artifacts", "show", "docs/guide.md"]).await;
+    assert_eq!(shown["artifact"]["latest"]["sourcePath"], "docs/guide.md");
+    run(&["artifacts", "get", "docs/guide.md", "--output", "copy.md"]).await;
+    assert_eq!(std::fs::read_to_string(work.join("copy.md")).unwrap(), "Teapots have a lid.\n");
+}
+
 /// The native agent reports a file. Its owner reads, compares and approves it with the command line.
 #[tokio::test]
 async fn native_agent_reports_a_file_of_its_working_directory() {

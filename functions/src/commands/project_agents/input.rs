@@ -6,12 +6,14 @@ use pilothouse_api::input::{FieldError, Violations};
 use pilothouse_app::http::Problem;
 use pilothouse_classification::known_tools;
 use pilothouse_domain::Project;
+use pilothouse_domain::artifact::{ArtifactKind, ArtifactPath};
 use pilothouse_domain::decision::{CrashRecoveryPolicy, DecisionTimeoutPolicy};
 use pilothouse_domain::escalation::{EscalationProtocol, GuardrailPolicy};
 use pilothouse_domain::injection::ContextInjectionPolicy;
 use pilothouse_domain::output_schema::OutputSchema;
 use pilothouse_domain::project_agent::{
-    AgentBrief, DelegationPolicy, McpServer, McpServerTool, SecretRef, SessionPolicy, WorkspaceRequirements,
+    AgentBrief, ArtifactFiles, DelegationPolicy, McpServer, McpServerTool, SecretRef, SessionPolicy,
+    WorkspaceRequirements,
 };
 use pilothouse_domain::text::{
     AdapterName, AgentDescription, AgentRole, BriefConstraint, ModelId, ToolDescription, ToolName,
@@ -76,6 +78,11 @@ pub struct BriefInput {
     /// The model that the agent should use. Default: that of the template or the adapter.
     #[deserr(default)]
     pub model_preference: Option<ModelId>,
+    /// Files that become artifacts when the agent writes them with a tool: at most 20 patterns. Default: none. The agent reports others
+    /// with its tool `report_artifact`.
+    #[deserr(default)]
+    #[schemars(default)]
+    pub artifact_files: Vec<ArtifactFilesInput>,
     /// Names of the tools that the agent may use: at most 200. Default: those of the template or the adapter.
     #[deserr(default)]
     #[schemars(default)]
@@ -95,6 +102,17 @@ pub struct BriefInput {
     /// Options that the adapter defines. They may not replace fields of the brief, switch approvals off or contain secrets.
     #[deserr(default)]
     pub provider_config: Option<Value>,
+}
+
+/// Files of the working directory that become artifacts.
+#[derive(Debug, Clone, Deserr, JsonSchema)]
+#[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
+#[schemars(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ArtifactFilesInput {
+    /// Paths relative to the working directory, such as `docs/*.md`. `*` matches any characters, also `/`, and `?` one character.
+    pub pattern: ArtifactPath,
+    /// What kind of artifact they are.
+    pub kind: ArtifactKind,
 }
 
 /// An MCP server with the tools that the agent may use of it.
@@ -120,6 +138,12 @@ pub struct McpServerToolInput {
     /// The JSON Schema of the tool's input, as text.
     #[deserr(try_from(String) = schema_text -> FieldError)]
     pub input_schema: InputSchema,
+}
+
+impl ArtifactFilesInput {
+    fn files(&self) -> ArtifactFiles {
+        ArtifactFiles { pattern: self.pattern.clone(), kind: self.kind }
+    }
 }
 
 impl From<McpServerInput> for McpServer {
@@ -153,6 +177,7 @@ impl BriefInput {
             crash_recovery: self.crash_recovery,
             context_injection_policy: self.context_injection_policy.clone(),
             model_preference: self.model_preference.clone(),
+            artifact_files: self.artifact_files.iter().map(ArtifactFilesInput::files).collect(),
             allowed_tools: self.allowed_tools.clone(),
             mcp_servers: self.mcp_servers.iter().cloned().map(McpServer::from).collect(),
             output_schema: self.output_schema.clone().map(OutputSchema::new),

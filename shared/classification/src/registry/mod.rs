@@ -72,6 +72,27 @@ pub(crate) fn shell_command(arguments: &Value) -> Option<&str> {
     text(arguments, COMMANDS).and_then(Result::ok)
 }
 
+/// The paths that a call writes.
+pub(crate) fn written_files<'a>(call: &ToolCall<'a>) -> Vec<&'a str> {
+    let arguments = call.arguments;
+    match find(call) {
+        Some(Rule::Path(Access::Update)) => text(arguments, PATHS).and_then(Result::ok).into_iter().collect(),
+        Some(Rule::Locations(Access::Update)) => locations(arguments),
+        _ => Vec::new(),
+    }
+}
+
+/// The paths that an ACP agent reports for a call.
+fn locations(arguments: &Value) -> Vec<&str> {
+    let locations = arguments.get("locations").and_then(Value::as_array);
+    locations
+        .into_iter()
+        .flatten()
+        .filter_map(|location| location.get("path").and_then(Value::as_str))
+        .chain(text(arguments, PATHS).and_then(Result::ok))
+        .collect()
+}
+
 fn find(call: &ToolCall<'_>) -> Option<Rule> {
     if let Some(rule) = own_tool(call.adapter, call.tool) {
         return Some(rule);
@@ -142,13 +163,7 @@ fn apply(rule: Rule, call: &ToolCall<'_>, context: &Context<'_>, findings: &mut 
             _ => findings.unclassified(call.tool),
         },
         Rule::Locations(kind) => {
-            let locations = call.arguments.get("locations").and_then(Value::as_array);
-            let paths: Vec<&str> = locations
-                .into_iter()
-                .flatten()
-                .filter_map(|location| location.get("path").and_then(Value::as_str))
-                .chain(text(call.arguments, PATHS).and_then(Result::ok))
-                .collect();
+            let paths = locations(call.arguments);
             for path in &paths {
                 access(path, kind);
             }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::artifact_files::ArtifactFiles;
 use super::delegation::{DelegationPolicy, DelegationViolation};
 use super::mcp::{McpServer, McpServerTool, McpViolation};
 use super::provider_config::{ProviderConfigViolation, check_provider_config};
@@ -74,6 +75,9 @@ pub struct AgentBrief {
     /// The model that the agent should use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_preference: Option<ModelId>,
+    /// Files that become artifacts when the agent writes them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub artifact_files: Vec<ArtifactFiles>,
     /// Names of the tools that the agent may use. If empty, those of its template or adapter.
     #[serde(default)]
     pub allowed_tools: Vec<String>,
@@ -145,6 +149,14 @@ impl AgentBrief {
         self.check_workstreams(project, &mut found);
         if self.constraints.len() > Self::MAX_CONSTRAINTS {
             found.push(("constraints".to_owned(), BriefViolation::TooMany { max: Self::MAX_CONSTRAINTS }));
+        }
+        if self.artifact_files.len() > ArtifactFiles::MAX {
+            found.push(("artifactFiles".to_owned(), BriefViolation::TooMany { max: ArtifactFiles::MAX }));
+        }
+        for (at, files) in self.artifact_files.iter().enumerate() {
+            if self.artifact_files.iter().take(at).any(|earlier| earlier.pattern == files.pattern) {
+                found.push((format!("artifactFiles[{at}].pattern"), BriefViolation::Duplicate));
+            }
         }
         if self.allowed_tools.len() > Self::MAX_TOOLS {
             found.push(("allowedTools".to_owned(), BriefViolation::TooMany { max: Self::MAX_TOOLS }));

@@ -14,6 +14,7 @@
 //! | `provider_config` | which options a brief may pass to its adapter |
 //! | `prompt` | the part of the system prompt that a brief becomes |
 
+mod artifact_files;
 mod autonomy;
 mod brief;
 mod bypass;
@@ -32,6 +33,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use artifact_files::ArtifactFiles;
 pub use autonomy::ProposalDecisions;
 pub use brief::{AgentBrief, BriefViolation};
 pub use context_use::ContextUse;

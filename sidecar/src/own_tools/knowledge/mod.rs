@@ -17,6 +17,16 @@ use super::agent_api::AgentApi;
 use crate::process::in_process::AgentThread;
 use crate::unreported::ReportedFiles;
 
+/// The tool with which the sidecar itself reports files of the agent.
+pub(super) fn report_artifact(
+    api: AgentApi,
+    thread: Option<AgentThread>,
+    working_directory: &Path,
+    reported: ReportedFiles,
+) -> SharedTool {
+    Arc::new(report_artifact::ReportArtifactTool::new(api, thread, working_directory, reported))
+}
+
 /// The tools of an agent that works in `working_directory`. `thread` reads files, if the agent's rights are not the sidecar's.
 pub(super) fn tools(
     api: &AgentApi,
@@ -25,12 +35,7 @@ pub(super) fn tools(
     reported: ReportedFiles,
 ) -> Vec<SharedTool> {
     vec![
-        Arc::new(report_artifact::ReportArtifactTool::new(
-            api.clone(),
-            thread.cloned(),
-            working_directory,
-            reported,
-        )),
+        report_artifact(api.clone(), thread.cloned(), working_directory, reported),
         Arc::new(read_artifact::ReadArtifactTool::new(api.clone())),
         Arc::new(search_knowledge::SearchKnowledgeTool::new(api.clone())),
         Arc::new(decision_detail::DecisionDetailTool::new(api.clone())),
