@@ -165,7 +165,9 @@ impl KeptItems {
         let mut units = self.units();
         let Some(mut unit) = units.take(partition) else { return };
         if unit.stamp == stamp && !unit.has_line {
-            line.iter().for_each(|item| unit.put(Arc::clone(item)));
+            for item in line {
+                unit.put(Arc::clone(item));
+            }
             unit.has_line = true;
         }
         units.add(partition.to_owned(), unit);
@@ -218,7 +220,9 @@ impl Unsettled {
 
     fn apply(self, changes: Vec<Change>) {
         let mut units = self.memory.kept.units();
-        changes.into_iter().for_each(|change| units.apply(change));
+        for change in changes {
+            units.apply(change);
+        }
         // The drop of `self` takes the lock again.
         drop(units);
     }
