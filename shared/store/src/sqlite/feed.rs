@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use pilothouse_sqlite::{Tx, Watch};
 
-use super::write::StoredRow;
+use super::row::StoredRow;
 use super::{Memory, SqliteTable, engine_read, engine_write, row};
 use crate::table::{Item, TableError};
 

@@ -1,53 +1,12 @@
 use std::sync::Arc;
 
-use pilothouse_domain::Timestamp;
 use pilothouse_sqlite::Tx;
-use rusqlite::{OptionalExtension as _, Row, params};
+use rusqlite::params;
 
+use super::row::{StoredRow, expiry};
 use super::{Memory, feed, kept_items, topic};
 use crate::layout;
 use crate::table::{Condition, Item, Key, ParsedBody, TableError, Write};
-
-/// The row of a key that is about to be written.
-pub(super) struct StoredRow {
-    pub(super) id: i64,
-    version: u64,
-    expires: Option<i64>,
-    /// Whether the item that replaces it has the same places in all indexes.
-    keeps_places: bool,
-}
-
-impl StoredRow {
-    /// One look-up serves the condition, the feed and the write.
-    fn find(tx: &Tx<'_>, key: &Key, replacement: Option<&Item>) -> rusqlite::Result<Option<Self>> {
-        tx.prepare_cached("SELECT id, version, expires, lp, ls, dp, ds FROM items WHERE pk = ?1 AND sk = ?2")?
-            .query_row((&key.partition, &key.sort), |row| {
-                let expires: Option<i64> = row.get(2)?;
-                let keeps_places = match replacement {
-                    Some(item) => {
-                        expires == expiry(item)
-                            && is_at(row, 3, item.listing.as_ref())?
-                            && is_at(row, 5, item.due.as_ref())?
-                    }
-                    None => false,
-                };
-                let version = row.get::<_, i64>(1)?.unsigned_abs();
-                Ok(Self { id: row.get(0)?, version, expires, keeps_places })
-            })
-            .optional()
-    }
-}
-
-fn expiry(item: &Item) -> Option<i64> {
-    item.expires_at.map(Timestamp::as_millis)
-}
-
-/// Whether the columns from `first` on contain `place`.
-fn is_at(row: &Row<'_>, first: usize, place: Option<&Key>) -> rusqlite::Result<bool> {
-    let partition = row.get_ref(first)?.as_str_or_null()?;
-    let sort = row.get_ref(first + 1)?.as_str_or_null()?;
-    Ok(partition.zip(sort) == place.map(|key| (key.partition.as_str(), key.sort.as_str())))
-}
 
 /// Checks all conditions before writing.
 pub(super) fn transaction(
