@@ -49,7 +49,8 @@ pub fn size(entry: &JournalEntry) -> usize {
         Cause::Agent { body, .. } | Cause::AgentApi { body, .. } => value_size(body),
         Cause::Owner { .. } | Cause::Reaction { .. } | Cause::Clock => 0,
     };
-    lines + body
+    let texts = entry.events.iter().filter_map(|event| text_of(entry, event));
+    lines + body + texts.map(|text| text.text.len()).sum::<usize>()
 }
 
 fn value_size(value: &Value) -> usize {
@@ -203,6 +204,16 @@ mod tests {
         ActivityItem::new(kind, summary, Timestamp::from_millis(1))
     }
 
+    fn delivered(content: &str) -> SessionEvent {
+        SessionEvent::MessageDelivered {
+            message_id: "01890a5d-ac96-774b-bcce-b302099a8058".parse().unwrap(),
+            source: pilothouse_domain::value::MessageSource::User,
+            content: MessageContent::parse(content).unwrap(),
+            images: Vec::new(),
+            delivered_at: Timestamp::from_millis(1),
+        }
+    }
+
     fn found(entry: &JournalEntry, query: &str) -> Option<TextMatch> {
         find(entry, &SearchWords::parse(query).unwrap())
     }
@@ -263,13 +274,7 @@ mod tests {
 
     #[test]
     fn delivered_messages_and_other_lines_are_found() {
-        let delivered = SessionEvent::MessageDelivered {
-            message_id: "01890a5d-ac96-774b-bcce-b302099a8058".parse().unwrap(),
-            source: pilothouse_domain::value::MessageSource::User,
-            content: MessageContent::parse("Count the cups").unwrap(),
-            images: Vec::new(),
-            delivered_at: Timestamp::from_millis(1),
-        };
+        let delivered = delivered("Count the cups");
         let lines = vec![
             line(ActivityItemType::MetricsUpdate, "0.5 dollars so far"),
             line(ActivityItemType::Notice, "The provider is slow").with_detail("rate_limited"),
@@ -285,9 +290,10 @@ mod tests {
     }
 
     #[test]
-    fn size_counts_the_body_and_the_lines() {
+    fn size_counts_the_body_the_lines_and_the_messages() {
         let body = json!({ "type": "log_chunk", "stream": "agent", "content": "x".repeat(10_000) });
-        let size = size(&entry(body, Vec::new(), vec![line(ActivityItemType::Notice, "short")]));
-        assert!((10_000..10_100).contains(&size), "{size}");
+        let delivered = delivered(&"é".repeat(4_000));
+        let size = size(&entry(body, vec![delivered], vec![line(ActivityItemType::Notice, "short")]));
+        assert!((18_000..18_100).contains(&size), "{size}");
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The words of a search. A text matches if it has all of them, in any order and case. A word is also found within another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchWords {
-    /// In lowercase, each once, the longest first, because it is probably the rarest.
+    /// Folded, each once, the longest first, because it is probably the rarest.
     words: Vec<String>,
 }
 
@@ -62,10 +62,10 @@ impl SearchWords {
     /// The part of a text around the first occurrence of the longest word.
     fn excerpt(&self, text: &str) -> Excerpt {
         let chars: Vec<char> = text.chars().collect();
-        // Lowercase letters may have other lengths, so each byte of the folded text names the character that it comes from.
+        // Folded letters may have other lengths, so each byte of the folded text names the character that it comes from.
         let (mut folded, mut origins) = (String::with_capacity(text.len()), Vec::with_capacity(text.len()));
         for (at, c) in chars.iter().enumerate() {
-            folded.extend(c.to_lowercase());
+            push_folded(&mut folded, *c);
             origins.resize(folded.len(), at);
         }
         let position = |byte: usize, length: usize| {
@@ -109,13 +109,27 @@ impl SearchWords {
 
 impl Excerpt {
     pub const MAX_CHARS: usize = 300;
-    /// Characters before the first occurrence of the longest word. That word fits behind them.
+    /// Characters before the first occurrence of the longest word. A word as long as a query may be fits behind them.
     const CHARS_BEFORE: usize = 60;
 }
 
-/// The text in lowercase. Each character is converted by itself, unlike [`str::to_lowercase`], so that words and texts agree.
+/// The text without differences of case. Each character is converted by itself, unlike [`str::to_lowercase`], so that words and texts
+/// agree.
 fn folded(text: &str) -> String {
-    text.chars().flat_map(char::to_lowercase).collect()
+    let mut folded = String::with_capacity(text.len());
+    for c in text.chars() {
+        push_folded(&mut folded, c);
+    }
+    folded
+}
+
+/// Adds a character in lowercase. Letters with the same uppercase are equal, as in Unicode's case folding: `ς` is `σ`, and `ß` is `ss`.
+fn push_folded(folded: &mut String, c: char) {
+    if c.is_ascii() {
+        folded.push(c.to_ascii_lowercase());
+    } else {
+        folded.extend(c.to_lowercase().flat_map(char::to_uppercase).flat_map(char::to_lowercase));
+    }
 }
 
 #[cfg(test)]
@@ -179,6 +193,19 @@ mod tests {
         assert_eq!(marked(&found), ["STANBUL"]);
         assert_eq!(found.words, [WordPosition { start: 7, end: 14 }]);
         assert_eq!(marked(&find("ΟΔΟΣ", "οδοσ ΟΔΟΣ").unwrap()), ["οδοσ", "ΟΔΟΣ"]);
+    }
+
+    #[test]
+    fn letters_with_the_same_uppercase_are_equal() {
+        for (query, text) in [("ΟΔΟΣ", "οδος"), ("οδος", "ΟΔΟΣ"), ("οδοσ", "οδος")] {
+            assert_eq!(marked(&find(query, text).unwrap()), [text], "{query}");
+        }
+        for query in ["straße", "STRASSE", "STRAẞE"] {
+            for text in ["Straße", "strasse", "STRAẞE"] {
+                assert_eq!(marked(&find(query, text).unwrap()), [text], "{query}");
+            }
+        }
+        assert_eq!(marked(&find("as", "Straße").unwrap()), ["aß"], "a letter is marked as a whole");
     }
 
     #[test]
