@@ -500,10 +500,20 @@ test('a long session opens at its end and loads earlier entries', async ({ serve
   await expect(timeline.locator('[data-chosen="true"]')).toContainText('the first line')
   await page.getByRole('button', { name: 'Close the search' }).press('Enter')
   await expect(found).toHaveCount(0)
+  await expect(page.getByRole('searchbox', { name: 'Find in the timeline' })).toBeFocused()
+  // Later entries are added below those that the reader sees.
+  const toEnd = (element: Element) => element.scrollHeight - element.scrollTop - element.clientHeight
+  await expect(async () => {
+    await timeline.evaluate((element) => {
+      element.scrollTop = element.scrollHeight
+    })
+    expect(await timeline.evaluate(toEnd)).toBeLessThan(5)
+  }).toPass()
   const later = page.getByRole('button', { name: 'Load later' })
   await later.click()
   await page.getByRole('searchbox', { name: 'Find in the timeline' }).fill('')
   await expect(page.getByText(/^(19|20|21)\d entries, a part of the session$/)).toBeVisible()
+  expect(await timeline.evaluate(toEnd)).toBeGreaterThan(1_000)
   await page.getByRole('button', { name: 'To the end' }).click()
   await expect(timeline).toContainText('the last line')
   await expect(later).toHaveCount(0)

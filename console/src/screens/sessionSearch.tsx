@@ -1,5 +1,5 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
-import { Fragment, useEffect, useState } from 'react'
+import { Fragment, useEffect, useRef, useState } from 'react'
 import { api, data } from '../api/client'
 import type { ActivityItemType, ActivityView, TextMatch } from '../api/types'
 import { entryOf, readActivity } from '../live/session'
@@ -21,30 +21,45 @@ interface Part {
 /** A part of the timeline of a session that is shown instead of its loaded entries. `last` is the last entry of the session. */
 export function usePart(id: string, last: number) {
   const [part, setPart] = useState<Part>()
+  // Counts the parts that were opened or closed. A response for an earlier one is ignored.
+  const changes = useRef(0)
+  /** Reads the lines after `begin`, up to `end`. `undefined` if another part was opened meanwhile, or this one was closed. */
+  const read = async (begin: number, end: number) => {
+    const change = changes.current
+    const lines = await readActivity(id, begin, end)
+    return change === changes.current ? lines : undefined
+  }
+  /** Changes the part that is shown now: its other end may have been moved meanwhile. */
+  const extend = (extended: (part: Part) => Part) => {
+    setPart((now) => (now === undefined ? undefined : extended(now)))
+  }
   return {
     lines: part?.lines,
     hasEarlier: part !== undefined && part.begin > 0,
     hasLater: part !== undefined && part.end < last,
-    /** Shows the part around an entry, and returns its lines. */
-    open: async (entry: number): Promise<readonly ActivityView[]> => {
-      const [begin, end] = [Math.max(0, entry - AROUND), entry + AROUND]
-      const lines = await readActivity(id, begin, end)
-      setPart({ lines, begin, end })
+    /** Shows the part around an entry, and returns its lines. `undefined` if another part was opened or closed meanwhile. */
+    open: async (entry: number): Promise<readonly ActivityView[] | undefined> => {
+      changes.current += 1
+      // Entries after the last one do not exist yet. They belong to the next part.
+      const [begin, end] = [Math.max(0, entry - AROUND), Math.max(entry, Math.min(entry + AROUND, last))]
+      const lines = await read(begin, end)
+      if (lines !== undefined) setPart({ lines, begin, end })
       return lines
     },
     loadEarlier: async () => {
       if (part === undefined) return
       const begin = Math.max(0, part.begin - AROUND)
-      const earlier = await readActivity(id, begin, part.begin)
-      setPart({ ...part, lines: [...earlier, ...part.lines], begin })
+      const earlier = await read(begin, part.begin)
+      if (earlier !== undefined) extend((now) => ({ ...now, lines: [...earlier, ...now.lines], begin }))
     },
     loadLater: async () => {
       if (part === undefined) return
-      const end = part.end + AROUND
-      const later = await readActivity(id, part.end, end)
-      setPart({ ...part, lines: [...part.lines, ...later], end })
+      const end = Math.min(part.end + AROUND, last)
+      const later = await read(part.end, end)
+      if (later !== undefined) extend((now) => ({ ...now, lines: [...now.lines, ...later], end }))
     },
     close: () => {
+      changes.current += 1
       setPart(undefined)
     },
   }
@@ -60,20 +75,22 @@ const KIND: Partial<Record<ActivityItemType, string>> = {
   Notice: 'notice',
 }
 
-/** The texts of a session that have all words, latest first. */
+/** The texts of a session that have all words, latest first. With another `number`, the same words are searched again. */
 export function SessionSearch({
   id,
   words,
+  number,
   onChoose,
   onClose,
 }: {
   id: string
   words: string
+  number: number
   onChoose: (found: TextMatch) => void
   onClose: () => void
 }) {
   const query = useInfiniteQuery({
-    queryKey: ['session-search', id, words],
+    queryKey: ['session-search', id, words, number],
     queryFn: ({ pageParam: cursor, signal }) =>
       data(
         api.GET('/api/agents/sessions/{id}/search', {

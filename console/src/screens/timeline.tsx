@@ -89,12 +89,13 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
       // Earlier entries were added: keep what the reader sees.
       const added = items.findIndex(({ id }) => id === first.current)
       if (added > 0) virtual.scrollToIndex(added, { align: 'start' })
-    } else if (isAtEnd.current) {
+    } else if (isAtEnd.current && (!isPart || replay.isReplay)) {
+      // A part does not follow: later entries that were added are read from their first one on.
       element.scrollTop = element.scrollHeight
     }
     first.current = items[0]?.id
     wasPart.current = isPart
-  }, [items, total, virtual, draft, isPart, target])
+  }, [items, total, virtual, draft, isPart, replay.isReplay, target])
   useEffect(() => {
     const element = view.current
     if (element === null) return
@@ -108,7 +109,8 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
     }
   }, [])
   const [wanted, setWanted] = useState('')
-  const [searched, setSearched] = useState<string>()
+  const box = useRef<HTMLInputElement>(null)
+  const [searched, setSearched] = useState<{ words: string; number: number }>()
   const matches = useMemo(() => {
     const words = wordsOf(wanted)
     if (words.length === 0) return []
@@ -130,6 +132,7 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
     const isLoaded = !live.hasEarlier || (begin !== undefined && entryOfLine(begin) <= found.journalSequence)
     if (isLoaded) part.close()
     const near = isLoaded ? live.activity : await part.open(found.journalSequence)
+    if (near === undefined) return
     const line = lineOf(near.filter(({ type }) => type !== 'MetricsUpdate'), found)
     if (line === undefined) return
     isAtEnd.current = false
@@ -137,7 +140,7 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
     setTarget({ id: line.id })
   }
   const searchAll = () => {
-    setSearched(wanted.trim())
+    setSearched((before) => ({ words: wanted.trim(), number: (before?.number ?? 0) + 1 }))
   }
   const play = () => {
     isAtEnd.current = true
@@ -166,7 +169,7 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
                 replay.setSpeed(Number(speed))
               }}
             />
-            {replay.isReplay && <Button onClick={replay.end}>Back to live</Button>}
+            {replay.isReplay && <Button onClick={replay.end}>{isPart ? 'End the replay' : 'Back to live'}</Button>}
             <span className={`${s.muted ?? ''} ${s.small ?? ''}`}>
               entry {replay.position + 1} of {all.length}
               {now !== undefined && (
@@ -192,6 +195,7 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
             <span className={s.visuallyHidden}>Find in the timeline</span>
             <input
               className={s.input}
+              ref={box}
               type="search"
               placeholder="Find in the timeline"
               maxLength={200}
@@ -250,12 +254,15 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
       {searched !== undefined && (
         <SessionSearch
           id={follower.id}
-          words={searched}
+          words={searched.words}
+          number={searched.number}
           onChoose={(found) => {
             show(found).catch(showProblem)
           }}
           onClose={() => {
             setSearched(undefined)
+            // The button that had the focus is gone.
+            box.current?.focus()
           }}
         />
       )}
