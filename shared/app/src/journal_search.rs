@@ -62,17 +62,19 @@ fn value_size(value: &Value) -> usize {
     }
 }
 
-/// Full texts first, then the lines that show other texts. Reports of usage are omitted, because nearly all of them are alike.
+/// Full texts first, then the lines. Reports of usage are omitted, because nearly all of them are alike.
 fn texts(entry: &JournalEntry) -> Vec<EntryText<'_>> {
     let mut texts: Vec<_> = reported(entry).into_iter().collect();
     texts.extend(entry.events.iter().filter_map(|event| text_of(entry, event)));
-    let has_full_text: Vec<_> = texts.iter().filter_map(|text| text.line).collect();
+    let have_full_text: Vec<_> = texts.iter().filter_map(|text| text.line).collect();
     let lines = entry.activity.iter().enumerate();
-    let others = lines
-        .filter(|(at, line)| !has_full_text.contains(at) && line.kind != ActivityItemType::MetricsUpdate);
-    // A detail has the whole text of most summaries.
-    texts.extend(others.flat_map(|(at, line)| {
-        line.detail.iter().chain([&line.summary]).map(move |text| EntryText {
+    let lines = lines.filter(|(_, line)| line.kind != ActivityItemType::MetricsUpdate);
+    texts.extend(lines.flat_map(|(at, line)| {
+        // A full text contains the detail, but not always the summary: that of a result also says whether it is an error.
+        let has_full_text = have_full_text.contains(&at);
+        let detail = line.detail.iter().filter(move |_| !has_full_text);
+        // A detail has the whole text of most summaries.
+        detail.chain([&line.summary]).map(move |text| EntryText {
             kind: line.kind,
             thinking: false,
             sub_agent_id: line.sub_agent_id.clone(),
@@ -248,6 +250,18 @@ mod tests {
         let result = entry(result, Vec::new(), Vec::new());
         let found = found(&result, "needle").unwrap();
         assert_eq!((found.kind, found.activity_id), (ActivityItemType::ToolCallEnd, None));
+    }
+
+    #[test]
+    fn failed_tool_call_is_found_by_the_words_of_its_line() {
+        let body = json!({ "type": "tool_result", "toolCallId": "c", "content": "no such file" });
+        let lines =
+            vec![line(ActivityItemType::ToolCallEnd, "Error: no such file").with_detail("no such file")];
+        let found = found(&entry(body, Vec::new(), lines), "error file").unwrap();
+        assert_eq!(
+            (found.excerpt.as_str(), found.activity_id.as_deref()),
+            ("Error: no such file", Some("7.0"))
+        );
     }
 
     #[test]
