@@ -27,7 +27,7 @@ const MIN_PREFIX: usize = 4;
 #[derive(Debug, Subcommand)]
 pub enum Agent {
     /// List the agents of a project
-    #[command(alias = "list")]
+    #[command(visible_alias = "list")]
     Ls(Ls),
     /// Show an agent with its brief
     Show(AgentArg),

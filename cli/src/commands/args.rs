@@ -31,7 +31,7 @@ First steps:
 Name a session by its id, by at least 4 characters of an unambiguous beginning or end of the id, or as @last.
 
 Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 not found, 4 server not reachable or token not accepted,
-5 the watched session ended as Failed or Cancelled.";
+5 the watched session ended as Failed or Cancelled, 130 a watch was stopped with Ctrl-C.";
 
 #[derive(Debug, Subcommand)]
 #[allow(clippy::large_enum_variant)] // a program has one value of it
@@ -132,6 +132,23 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn commands_that_list_have_both_names() {
+        let cli = Cli::command();
+        let lists =
+            cli.get_subcommands().flat_map(|group| group.get_subcommands().map(move |list| (group, list)));
+        let mut counted = 0;
+        for (group, list) in lists {
+            let mut names: Vec<_> = list.get_visible_aliases().chain([list.get_name()]).collect();
+            if names.contains(&"list") || names.contains(&"ls") {
+                names.sort_unstable();
+                assert_eq!(names, ["list", "ls"], "{}", group.get_name());
+                counted += 1;
+            }
+        }
+        assert!(counted > 10);
     }
 
     #[test]

@@ -29,7 +29,7 @@ const VERSIONS: u32 = 20;
 #[derive(Debug, Subcommand)]
 pub enum Artifacts {
     /// List artifacts, those that changed last first
-    #[command(alias = "list")]
+    #[command(visible_alias = "list")]
     Ls(Ls),
     /// Show an artifact with its versions
     Show(ArtifactArg),

@@ -18,12 +18,12 @@ pub struct ShowBriefing {
     /// The project: its name or its id; without it, your only project
     #[arg(value_name = "PROJECT")]
     pub project: Option<String>,
-    /// The begin of the period: a time such as 2026-11-21T20:00:00Z, or an age such as 90m, 12h or 7d [default: 24h]
+    /// The start of the period: a time such as 2026-11-21T20:00:00Z, or an age such as 90m, 12h or 7d [default: 24h]
     #[arg(long, value_name = "TIME", value_parser = since)]
     pub since: Option<Since>,
 }
 
-/// The begin of a period.
+/// The start of a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
     At(Timestamp),

@@ -18,6 +18,7 @@ const PAGE: u32 = 100;
 #[derive(Debug, Subcommand)]
 pub enum Chain {
     /// List chains, latest first
+    #[command(visible_alias = "ls")]
     List(List),
     /// Show a chain with its sessions and handoff documents
     Show(ChainArg),

@@ -28,7 +28,7 @@ const SEARCHED: usize = 2000;
 #[derive(Debug, Subcommand)]
 pub enum Coherence {
     /// List issues, the open ones first
-    #[command(alias = "list")]
+    #[command(visible_alias = "list")]
     Ls(Ls),
     /// Show an issue
     Show(IssueArg),

@@ -17,6 +17,7 @@ use crate::output::conversations::list;
 #[derive(Debug, Subcommand)]
 pub enum Conversation {
     /// List the conversations, their branches and the labels of turns
+    #[command(visible_alias = "ls")]
     List(Target),
     New(New),
     Switch(Switch),

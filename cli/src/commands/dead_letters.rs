@@ -7,10 +7,11 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output;
 
-/// Messages that could not be processed (for operators).
+/// List messages that could not be processed, and send them again (for operators).
 #[derive(Debug, Subcommand)]
 pub enum DeadLetters {
     /// List dead letters with their causes, and redriven ones
+    #[command(visible_alias = "ls")]
     List,
     /// Send dead letters again, after the cause is fixed
     Redrive(Redrive),

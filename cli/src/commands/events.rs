@@ -134,7 +134,7 @@ impl Replay {
 pub struct Export {
     #[command(flatten)]
     pub target: Target,
-    /// The file to write [default: the terminal]
+    /// The file to write [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
 }

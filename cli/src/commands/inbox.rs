@@ -20,11 +20,12 @@ const MIN_PREFIX: usize = 4;
 
 /// Show what waits for you in all sessions: questions, options, plans, tool calls and outputs.
 ///
-/// The most severe decisions come first, then the oldest. Decide with `pilothouse resolve`, or with single keys in `--interactive`.
+/// The most severe decisions come first, then those that reach furthest, then the oldest. Decide with `pilothouse resolve`, or with single
+/// keys in `--interactive`.
 #[derive(Debug, Args)]
 pub struct Inbox {
-    /// Decisions in this state: pending, suspended, orphaned, resolving, resolved, `auto_resolved`, expired or cancelled. Default: those
-    /// that wait for you, which are pending or orphaned
+    /// Decisions in this state: pending, suspended, orphaned, resolving, resolved, `auto_resolved`, expired or cancelled [default:
+    /// those that wait for you: pending and orphaned]
     #[arg(long, value_parser = status, value_name = "STATE")]
     pub state: Option<DecisionStatus>,
     /// Only decisions of this kind: option, `tool_approval`, question, plan, `output_review`, `brake_release`, `crash_recovery`,
@@ -57,7 +58,7 @@ pub struct Resolve {
 /// How to resolve a decision.
 #[derive(Debug, Subcommand)]
 pub enum How {
-    /// Approve a plan, a tool call, an output or the release of a brake
+    /// Approve a plan, a tool call, an output, the release of a brake, or an agent's proposal to act without asking
     Approve {
         /// Also allow all further calls like this one, until the session ends or the control mode becomes stricter
         #[arg(long)]
@@ -75,7 +76,7 @@ pub enum How {
         #[arg(long, short, value_name = "TEXT")]
         rationale: Option<String>,
     },
-    /// Reject a plan, a tool call, an output or the release of a brake
+    /// Reject a plan, a tool call, an output, the release of a brake, or an agent's proposal to act without asking
     Reject {
         /// Why; the agent receives this text
         #[arg(long, short, value_name = "TEXT")]
@@ -83,8 +84,8 @@ pub enum How {
     },
     /// Choose one of the options
     Choose {
-        /// The number of the option, or the id that the agent gave it
-        #[arg(value_name = "NUMBER")]
+        /// The option: its number or its id
+        #[arg(value_name = "OPTION")]
         option: String,
         /// Why; for options that an agent proposes with its reasons
         #[arg(long, short, value_name = "TEXT")]

@@ -8,7 +8,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::globals::Globals;
 
-/// The keys of the local data folder.
+/// Print keys of the local data folder.
 #[derive(Debug, Subcommand)]
 pub enum Keys {
     /// Print the public key as a JSON Web Key Set, for an issuer that publishes it

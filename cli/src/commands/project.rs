@@ -68,7 +68,8 @@ pub struct Mode {
     /// The project: its name or its id
     #[arg(value_name = "PROJECT")]
     pub project: String,
-    /// The new mode: orchestrator (you approve every change), adaptive, or ecosystem (agents act on their own)
+    /// The new mode: orchestrator (you approve every change), adaptive (agents make trivial changes without you), or ecosystem (you approve
+    /// only dangerous actions)
     #[arg(value_name = "MODE", value_parser = mode)]
     pub mode: Option<ControlMode>,
     /// Restart the processes of agents that were configured before the change; they continue their conversations

@@ -22,6 +22,7 @@ use crate::output::text::count;
 #[derive(Debug, Subcommand)]
 pub enum Queue {
     /// List queued messages in order of delivery
+    #[command(visible_alias = "ls")]
     List(Target),
     /// Queue a message for delivery after the current turn
     Add(Add),

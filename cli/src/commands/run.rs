@@ -98,7 +98,7 @@ pub struct Work {
     #[arg(long, value_parser = parse::idle_time, value_name = "TIME")]
     pub paused_timeout: Option<u64>,
     /// How often the session can be retried after a failure [default: 3]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "TIMES")]
     pub max_retries: Option<u32>,
     /// Let it work although its agent's spend is unknown; its cap then cannot be enforced. Without it the first
     /// session of such an agent is held before its first model call or after its first turn, and later starts are refused

@@ -12,7 +12,7 @@ use crate::globals::Globals;
 use crate::output;
 use crate::output::style::Style;
 
-/// Programs that drive agents of other SDKs (`--adapter shim`).
+/// Check programs that drive agents of other SDKs (`--adapter shim`).
 #[derive(Debug, Subcommand)]
 pub enum Shim {
     /// Run a shim through the protocol, and print the result of each step

@@ -27,6 +27,7 @@ const PAGE: u32 = 100;
 #[derive(Debug, Subcommand)]
 pub enum Skill {
     /// List skills by name
+    #[command(visible_alias = "ls")]
     List(List),
     /// Show a skill with its memory pills
     Show(SkillArg),
@@ -42,7 +43,7 @@ pub enum Skill {
     Pills(Pills),
     /// Dismiss a memory pill
     Dismiss(Dismiss),
-    /// Start a session that folds memory pills into the instructions
+    /// Start a session that merges memory pills into the instructions
     Consolidate(Consolidate),
     /// Load a skill into an idle or interrupted session
     Enable(SkillOnSession),
@@ -102,7 +103,7 @@ pub struct Edit {
     /// The new name
     #[arg(long, short, value_name = "NAME")]
     pub name: Option<String>,
-    /// The description
+    /// The new description
     #[arg(long, short, value_name = "TEXT")]
     pub description: Option<String>,
     #[command(flatten)]
@@ -131,7 +132,7 @@ pub struct Dismiss {
     pub pill: MemoryPillId,
 }
 
-/// Start a session that folds memory pills into the instructions.
+/// Start a session that merges memory pills into the instructions.
 ///
 /// Its agent proposes new instructions. Close the session to apply them, or cancel it to discard them.
 #[derive(Debug, Args)]

@@ -57,7 +57,7 @@ pub struct List {
     #[arg(long)]
     pub inactive: bool,
     /// The maximum number of templates
-    #[arg(long, default_value_t = 50, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=200))]
+    #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=200))]
     pub limit: u32,
     /// Continue after an earlier page: its nextCursor
     #[arg(long, value_name = "CURSOR")]

@@ -8,7 +8,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output;
 
-/// Show the ticks of a project, its logical time, or advance them.
+/// Show the logical time of a project in ticks, or advance it.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Tick {

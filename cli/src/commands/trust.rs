@@ -30,7 +30,7 @@ pub struct Show {
     #[command(flatten)]
     pub agent: AgentArg,
     /// The number of changes
-    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, short = 'n', value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub limit: u32,
 }
 

@@ -43,7 +43,7 @@ pub struct Demo {
     /// The capabilities of the agents: all, openai, claude, gemini or minimal
     #[arg(long, value_name = "PROFILE", requires = "scenario", default_value = "all")]
     pub capabilities: String,
-    /// Divide the times of the agents
+    /// Divide the waiting times of the agents by this factor
     #[arg(long, value_name = "FACTOR", requires = "scenario", default_value_t = 1.0)]
     pub speed: f64,
     /// Wait for Enter before each step
