@@ -94,7 +94,7 @@ export function SessionSearch({
     queryFn: ({ pageParam: cursor, signal }) =>
       data(
         api.GET('/api/agents/sessions/{id}/search', {
-          params: { path: { id }, query: { q: words, limit: 50, cursor } as never },
+          params: { path: { id }, query: { query: words, limit: 50, cursor } as never },
           signal,
         }),
       ),

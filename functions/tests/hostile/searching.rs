@@ -30,7 +30,7 @@ async fn record(fixture: &ApiFixture, id: AgentSessionId, cause: &Cause, texts: 
 async fn search(fixture: &ApiFixture, id: AgentSessionId, query: &str) -> (Vec<Value>, Vec<usize>) {
     let (mut matches, mut reads, mut cursor) = (Vec::new(), Vec::new(), String::new());
     loop {
-        let path = format!("/api/agents/sessions/{id}/search?q={query}&limit=3{cursor}");
+        let path = format!("/api/agents/sessions/{id}/search?query={query}&limit=3{cursor}");
         let (reply, used) = fixture.counted("ada", &Method::GET, &path, None).await;
         assert_eq!(reply.status, 200, "{:#}", reply.body);
         let items = reply.body["items"].as_array().unwrap();

@@ -72,7 +72,7 @@ impl Client {
         page_query: &PageQuery,
     ) -> Result<Page<TextMatch>, ApiError> {
         let mut query = page_query.query();
-        query.push(("q", words.to_owned()));
+        query.push(("query", words.to_owned()));
         self.get_with(session_path(id, "/search"), query).await
     }
 

@@ -83,7 +83,7 @@ async fn words_are_found_in_a_whole_session() {
     let session = started(&server, &script(&[turn(&steps)])).await;
     session.until_status("Idle").await;
     let lines = session.activity().await;
-    let found = session.api.all(&session.path("/search?q=NEEDLE")).await;
+    let found = session.api.all(&session.path("/search?query=NEEDLE")).await;
     let types: Vec<_> = found.iter().map(|found| (&found["type"], &found["thinking"])).collect();
     let (no, yes) = (&json!(false), &json!(true));
     let expected = [
@@ -102,11 +102,12 @@ async fn words_are_found_in_a_whole_session() {
         let words = words.iter().map(|word| String::from_iter(&excerpt[at(word, "start")..at(word, "end")]));
         assert_eq!(words.map(|word| word.to_lowercase()).collect::<Vec<_>>(), ["needle"], "{found:#}");
     }
-    let call = session.api.all(&session.path("/search?q=needle%20%22%20GREP")).await;
-    assert_eq!(call, [found[2].clone()], "all words, in any order");
+    let call = session.api.all(&session.path("/search?query=needle%20%22%20GREP")).await;
+    let ids: Vec<_> = call.iter().map(|found| &found["activityId"]).collect();
+    assert_eq!(ids, [&found[2]["activityId"]], "all words, in any order");
     let (mut paged, mut cursor) = (Vec::new(), String::new());
     loop {
-        let page = session.get(&format!("/search?q=needle&limit=1{cursor}")).await.expect(200).body;
+        let page = session.get(&format!("/search?query=needle&limit=1{cursor}")).await.expect(200).body;
         paged.extend(page["items"].as_array().unwrap().iter().cloned());
         match page["nextCursor"].as_str() {
             Some(next) => cursor = format!("&cursor={next}"),
@@ -114,21 +115,21 @@ async fn words_are_found_in_a_whole_session() {
         }
     }
     assert_eq!(paged, found, "the pages add up to the whole list");
-    let said = session.api.all(&session.path("/search?q=again")).await;
+    let said = session.api.all(&session.path("/search?query=again")).await;
     assert_eq!(said.len(), 250, "also beyond a page");
 
-    for query in ["", "?q=", "?q=%20%09"] {
+    for query in ["", "?query=", "?query=%20%09"] {
         let refused = session.get(&format!("/search{query}")).await.refused(422, "validation-failed");
-        assert_eq!(refused.violated(), ["q"], "{query}");
+        assert_eq!(refused.violated(), ["query"], "{query}");
     }
-    let long = session.get(&format!("/search?q={}", "x".repeat(201))).await.refused(422, "validation-failed");
-    assert_eq!(long.violated(), ["q"]);
+    let long = session.get(&format!("/search?query={}", "x".repeat(201))).await.refused(422, "validation-failed");
+    assert_eq!(long.violated(), ["query"]);
     for cursor in ["none", "j99999999", "j1.1"] {
-        let refused = session.get(&format!("/search?q=x&cursor={cursor}")).await;
+        let refused = session.get(&format!("/search?query=x&cursor={cursor}")).await;
         assert_eq!(refused.refused(422, "validation-failed").violated(), ["cursor"], "{cursor}");
     }
     let stranger = server.api_of("someone-else");
-    stranger.get(&session.path("/search?q=needle")).await.refused(404, "not-found");
+    stranger.get(&session.path("/search?query=needle")).await.refused(404, "not-found");
 }
 
 /// A page of activity has 200 lines by default, and `since` starts with the lines received at that time.

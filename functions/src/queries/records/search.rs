@@ -17,7 +17,7 @@ pub const FUNCTION: HttpFunction =
     })
     .owner()
     .summary("Find words in the texts of a session, latest first")
-    .query(&["q", "limit", "cursor"])
+    .query(&["query", "limit", "cursor"])
     .output::<Page<TextMatch>>(&[200]);
 
 /// The largest number of entries that one request reads.
@@ -27,7 +27,7 @@ const MAX_BYTES_READ: usize = 8 * 1024 * 1024;
 /// The number of entries of one read.
 const READ: usize = 100;
 
-/// Responds with 200 and a page of the entries of the journal that have all words of `q` in one of their texts, latest first. A request
+/// Responds with 200 and a page of the entries of the journal that have all words of `query` in one of their texts, latest first. A request
 /// reads a limited part of the journal, so a page may be short, or even empty, although more entries follow. Entries that are recorded
 /// after the first page are not searched.
 async fn search_texts(
@@ -38,8 +38,8 @@ async fn search_texts(
     parameters: Parameters,
 ) -> Result<Json<Page<TextMatch>>, Problem> {
     let session = app.session_of(&owner, id).await?;
-    let words = SearchWords::parse(parameters.text("q").unwrap_or_default());
-    let words = words.map_err(|error| Problem::invalid("q", error))?;
+    let words = SearchWords::parse(parameters.text("query").unwrap_or_default());
+    let words = words.map_err(|error| Problem::invalid("query", error))?;
     let last = session.journal_sequence();
     // A cursor is the last entry that was read.
     let mut before = match page.cursor.as_deref() {

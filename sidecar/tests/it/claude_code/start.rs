@@ -218,10 +218,14 @@ async fn interrupt_before_the_agent_takes_its_task_keeps_the_task() {
     starting.gateway().send_until_done(Command::Interrupt {}).await;
     // The task precedes the next message, which is interrupted as well.
     let sent = starting.gateway().send(message("go on", MessagePriority::Queued));
+    starting.processes(2).await;
+    starting.open_gate();
     starting.reads(2).await;
     starting.gateway().send_until_done(Command::Interrupt {}).await;
     starting.gateway().acknowledged(sent, "interrupted").await;
     starting.gateway().send(message("continue", MessagePriority::Queued));
+    starting.processes(3).await;
+    starting.open_gate();
     starting.gateway().sees("turn_completed").await;
     let heard = ["write a poem", "write a poem\n\ngo on", "write a poem\n\ncontinue"];
     assert_eq!(starting.heard(), heard);

@@ -55,11 +55,11 @@ async fn records() {
     on.get(&session.path("/activity?since=2099-01-01T00:00:00Z")).await.expect(200);
     on.get(&session.path("/events?run=1&from=3&limit=1")).await.expect(200);
     on.get(&session.path("/events?run=x&from=y")).await.expect(422);
-    on.get(&session.path("/search?q=quotes%20%C3%BC")).await.expect(200);
-    let page = on.get(&session.path("/search?q=bash&limit=1")).await.expect(200).body;
+    on.get(&session.path("/search?query=quotes%20%C3%BC")).await.expect(200);
+    let page = on.get(&session.path("/search?query=bash&limit=1")).await.expect(200).body;
     let cursor = page["nextCursor"].as_str().unwrap();
-    on.get(&session.path(&format!("/search?q=bash&limit=1&cursor={cursor}"))).await.expect(200);
-    on.get(&session.path("/search?q=&cursor=none")).await.expect(422);
+    on.get(&session.path(&format!("/search?query=bash&limit=1&cursor={cursor}"))).await.expect(200);
+    on.get(&session.path("/search?query=&cursor=none")).await.expect(422);
     for view in ["metrics", "task-list", "deliverables", "export"] {
         on.get(&session.path(&format!("/{view}"))).await.expect(200);
     }
