@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use pilothouse_sqlite::Tx;
-use rusqlite::params;
+use rusqlite::{OptionalExtension as _, params};
 
 use super::row::{StoredRow, expiry};
 use super::{Memory, feed, kept_items, topic};
