@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pilothouse_sqlite::{Database, Schema};
+use pilothouse_sqlite::{Database, Schema, rusqlite};
 use pilothouse_store::sqlite::{SCHEMA, SqliteTable};
 use pilothouse_store::table::{Condition, Index, Item, Key, Query, SortRange, Table, Write};
 use tempfile::TempDir;
@@ -303,6 +303,66 @@ async fn a_queue_is_never_older_than_its_session() {
         tokio::task::yield_now().await;
     }
     writer.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn item_of_a_line_is_returned_until_it_expires() {
+    let subject = Sqlite::start().await;
+    let table = &subject.table;
+    let line = Query::new("P#o".to_owned(), SortRange::Prefix("LINE#".to_owned()), 10);
+    let length = async || table.query_shared(&line).await.unwrap().items.len();
+    let pool = || numbered("O#o", "POOL", 1);
+    let soon = (subject.ahead.clock())() + Duration::from_mins(1);
+    let expiring = Item { expires_at: Some(soon), ..numbered("P#o", "LINE#2", 1) };
+
+    table.put_all(vec![pool(), numbered("P#o", "LINE#1", 1)]).await.unwrap();
+    assert_eq!(length().await, 1);
+    table.put_all(vec![expiring]).await.unwrap();
+    assert_eq!(length().await, 2, "the line was in memory without the item");
+    // The pool is in memory again, and the next read finds the item that expires.
+    table.put_all(vec![pool()]).await.unwrap();
+    assert_eq!(length().await, 2);
+    subject.ahead.advance(Duration::from_secs(61));
+    assert_eq!(length().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_commit_changes_nothing_in_memory() {
+    let (dir, ahead) = (TempDir::new().unwrap(), Ahead::default());
+    let db = Database::open(dir.path().join("table.db"), &[SCHEMA]).unwrap();
+    let table = SqliteTable::new(db.clone(), ahead.clock());
+    let key = Key::new("S#1", "SESSION");
+    let put = |version| vec![Write::Put(numbered("S#1", "SESSION", version), Condition::Always)];
+    let kept = async || table.get_shared(&key).await.unwrap().unwrap();
+    table.transact(put(1)).await.unwrap();
+
+    // While the writer waits in a job, the next two jobs gather, so that they share a transaction.
+    let (started, is_started) = tokio::sync::oneshot::channel();
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let blocked = db.clone();
+    let blocking = tokio::spawn(async move {
+        let wait = blocked.write(move |_| {
+            let _ = started.send(());
+            let _ = gate.recv();
+            Ok::<_, rusqlite::Error>(())
+        });
+        wait.await
+    });
+    is_started.await.unwrap();
+    let (written, lost, ()) =
+        tokio::join!(table.transact(put(2)), db.write(|tx| tx.execute_batch("ROLLBACK")), async {
+            open.send(()).unwrap();
+        });
+    blocking.await.unwrap().unwrap();
+    assert!(written.is_err() && lost.is_err(), "both were in the transaction that failed");
+    // The writer has forgotten the failed transaction when it runs the next job.
+    db.write(|_| Ok::<_, rusqlite::Error>(())).await.unwrap();
+
+    let (first, second) = (kept().await, kept().await);
+    assert_eq!(first.item().version, 1);
+    assert!(std::sync::Arc::ptr_eq(&first, &second), "the item is still read from memory");
+    table.transact(put(3)).await.unwrap();
+    assert_eq!(kept().await.item().version, 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -116,6 +116,11 @@ impl Units {
     }
 
     fn apply(&mut self, Change { unit: name, key, item }: Change) {
+        // Nobody would remove an item that expires, and a line without it would not be whole.
+        if item.as_ref().is_some_and(|item| item.item().expires_at.is_some()) {
+            self.take(&name);
+            return;
+        }
         let is_line = key.sort.starts_with(layout::POOL_LINE);
         let unit = match self.take(&name) {
             Some(unit) => Some(unit),
@@ -164,7 +169,8 @@ impl KeptItems {
     pub(super) fn keep_line(&self, partition: &str, stamp: u64, line: &[Arc<SharedItem>]) {
         let mut units = self.units();
         let Some(mut unit) = units.take(partition) else { return };
-        if unit.stamp == stamp && !unit.has_line {
+        let expires = |item: &Arc<SharedItem>| item.item().expires_at.is_some();
+        if unit.stamp == stamp && !unit.has_line && !line.iter().any(expires) {
             for item in line {
                 unit.put(Arc::clone(item));
             }
@@ -192,10 +198,8 @@ impl Change {
 
     fn put(item: &Item, value: Option<ParsedBody>) -> Option<Self> {
         let unit = layout::unit_of(&item.key)?;
-        // Items that expire are not kept, because nobody would remove them.
-        let is_kept = item.expires_at.is_none();
-        let kept = is_kept.then(|| Arc::new(SharedItem::with_value(item.clone(), value)));
-        Some(Self { unit, key: item.key.clone(), item: kept })
+        let kept = Arc::new(SharedItem::with_value(item.clone(), value));
+        Some(Self { unit, key: item.key.clone(), item: Some(kept) })
     }
 }
 
