@@ -489,6 +489,19 @@ mod tests {
     }
 
     #[test]
+    fn descriptors_are_counted_again_after_a_while_and_when_they_become_few() {
+        let (mut registry, now) = (Registry::default(), Instant::now());
+        let mut counted = |after: Duration, room: usize| {
+            // This process has more.
+            registry.counted = Some((now, 0));
+            registry.open_descriptors(now + after, room)
+        };
+        assert_eq!(counted(COUNT_VALIDITY / 2, COUNT_MARGIN), 0);
+        assert!(counted(COUNT_VALIDITY, COUNT_MARGIN) > 0);
+        assert!(counted(COUNT_VALIDITY / 2, COUNT_MARGIN - 1) > 0);
+    }
+
+    #[test]
     fn silent_connections_become_overdue() {
         let all = connections(256);
         let connection = all.register("10.0.0.1".parse().unwrap());
