@@ -298,10 +298,32 @@ async fn log_out(
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_test_support::EmbeddedEngines;
+
     use super::*;
 
     fn owner(name: &str) -> UserId {
         UserId::parse(name).unwrap()
+    }
+
+    #[tokio::test]
+    async fn token_of_an_owner_is_replaced_at_half_of_its_lifetime() {
+        let engines = EmbeddedEngines::open(system_clock()).await;
+        let keys = Arc::new(LocalKeys::open_or_create(&engines.folder().join("keys")).unwrap());
+        let logins = Logins::new(App::new(engines.parts()), Arc::clone(&keys), LoginCodes::default(), 7780);
+        let token_of = |name: &str| logins.token_of(&owner(name)).unwrap();
+        let token = token_of("ada");
+        assert_eq!(token_of("ada"), token);
+        assert_eq!(keys.verify(&token_of("bob")).unwrap().sub, owner("bob"));
+
+        let set = |signed_at: SystemTime| {
+            let mut tokens = logins.tokens.lock().unwrap();
+            tokens.insert(owner("ada"), (signed_at, "old".to_owned()));
+        };
+        set(SystemTime::now() - TOKEN_LIFETIME / 2);
+        assert_eq!(keys.verify(&token_of("ada")).unwrap().sub, owner("ada"));
+        set(SystemTime::now() + TOKEN_LIFETIME);
+        assert!(keys.verify(&token_of("ada")).is_ok(), "the clock was set back");
     }
 
     #[test]
