@@ -26,7 +26,7 @@ pub struct Keyring {
 struct VerifiedTokens(Mutex<HashMap<String, VerifiedToken>>);
 
 impl VerifiedTokens {
-    /// Most tokens. The console receives another one for each request, so a full cache is emptied.
+    /// Most tokens. An owner may use another one for each request, so a cache that is full of valid ones is emptied.
     const CAPACITY: usize = 1000;
 
     fn tokens(&self) -> MutexGuard<'_, HashMap<String, VerifiedToken>> {

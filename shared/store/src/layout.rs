@@ -108,10 +108,10 @@ pub const JOURNAL: &str = "journal";
 /// Kind of a journal entry of an aggregate other than a session.
 pub const AGGREGATE_JOURNAL: &str = "aggregate-journal";
 
-/// The relay reads the outbox.
 /// Kind of the items of decisions. Live streams follow them.
 pub const DECISION: &str = "decision";
 
+/// The relay reads the outbox.
 pub fn is_outbox(kind: &str) -> bool {
     matches!(kind, JOURNAL | AGGREGATE_JOURNAL)
 }
