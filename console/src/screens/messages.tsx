@@ -184,9 +184,9 @@ function QueueItem({
   /** Called when an edit of the message begins and ends. */
   onEdit: (isEdited: boolean) => void
 }) {
-  // `seen` is the content at the start of the edit.
-  const [edit, setEdit] = useState<{ text: string; seen: string }>()
-  const isStale = edit !== undefined && !isGone && edit.seen !== message.content
+  // `seen` is the message at the start of the edit.
+  const [edit, setEdit] = useState<{ text: string; seen: typeof message }>()
+  const isStale = edit !== undefined && !isGone && edit.seen.content !== message.content
   const endEdit = () => {
     setEdit(undefined)
     onEdit(false)
@@ -204,7 +204,8 @@ function QueueItem({
   const key = useRequestKey()
   const add = useMutation({
     mutationFn: (content: string) => {
-      const body = { content, priority: message.priority }
+      // A message that was promoted meanwhile has gone, and the new one need not hurry.
+      const body = { content, priority: edit?.seen.priority ?? message.priority }
       const params = { path: { id: session }, header: key.header(body) }
       return api.POST('/api/agents/sessions/{id}/messages/queue', { params, body: body as never })
     },
@@ -331,7 +332,7 @@ function QueueItem({
           </Button>
           <Button
             onClick={() => {
-              setEdit({ text: message.content, seen: message.content })
+              setEdit({ text: message.content, seen: message })
               onEdit(true)
             }}
           >
