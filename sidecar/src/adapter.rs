@@ -130,6 +130,9 @@ pub struct PlanDecision {
 pub trait EventFilter: Send + Sync {
     /// Returns the events to store instead of `event`.
     async fn filter(&self, event: RawEvent) -> Result<Vec<RawEvent>, SpoolError>;
+
+    /// Receives the files that a call writes, if its event does not name them.
+    fn call_writes(&self, _: &ToolCallId, _: &[String]) {}
 }
 
 /// Stores raw events in the spool. An event is durable when the call returns.
@@ -166,6 +169,13 @@ impl EventSink {
     #[must_use]
     pub fn with_filter(&self, filter: std::sync::Arc<dyn EventFilter>) -> Self {
         Self { filter: Some(filter), ..self.clone() }
+    }
+
+    /// Names the files that a call writes, for agents that name them outside of its input. Precedes the event of its result.
+    pub(crate) fn call_writes(&self, call: &ToolCallId, paths: &[String]) {
+        if let Some(filter) = &self.filter {
+            filter.call_writes(call, paths);
+        }
     }
 
     /// A piece of a log that is empty is not stored (S0 8.5 `SessionLogChunk`).

@@ -244,6 +244,7 @@ fn written_files_are_those_that_the_arguments_name() {
     assert_eq!(written(Adapter::Native, "edit", json!({ "path": "a" })), ["a"]);
     let locations = json!({ "locations": [{ "path": "a" }, { "line": 1 }], "path": "b" });
     assert_eq!(written(Adapter::Acp, "edit", locations.clone()), ["a", "b"]);
+    assert_eq!(written(Adapter::Acp, "Write", locations.clone()), ["a", "b"]);
     for (adapter, tool) in [
         (Adapter::Acp, "read"),
         (Adapter::Acp, "delete"),

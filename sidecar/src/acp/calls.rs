@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use pilothouse_classification::{Adapter, ToolCall, written_files};
 use pilothouse_domain::text::cut;
 use pilothouse_domain::{SubAgentId, ToolCallId};
 use pilothouse_wire::event::{AssistantContent, Content, RawEvent};
@@ -51,6 +52,8 @@ pub(super) struct Calls {
     order: Vec<String>,
     /// Calls with a result. Later updates of them are ignored.
     closed: HashSet<String>,
+    /// The files that completed calls have written, until they are taken.
+    written: Vec<(ToolCallId, Vec<String>)>,
 }
 
 impl Calls {
@@ -154,6 +157,11 @@ impl Calls {
         ProposedCall { id: id.clone(), tool, kind, arguments: arguments.into() }
     }
 
+    /// The files that calls have written whose results are the latest events.
+    pub(super) fn take_written(&mut self) -> Vec<(ToolCallId, Vec<String>)> {
+        std::mem::take(&mut self.written)
+    }
+
     /// Ends all open calls with the error `why`.
     pub(super) fn close_all(&mut self, why: &str) -> Vec<RawEvent> {
         let mut events = self.publish_all();
@@ -243,11 +251,21 @@ impl Calls {
     }
 
     fn close(&mut self, id: &str, is_error: bool, printed: Printed) -> Option<RawEvent> {
+        let tool_call_id = ToolCallId::parse(id).ok()?;
+        if !is_error {
+            let ProposedCall { tool, kind, arguments, .. } = self.proposed(&tool_call_id, &Value::Null);
+            let call =
+                ToolCall { adapter: Adapter::Acp, tool: &tool, kind: kind.as_deref(), arguments: &arguments };
+            let paths: Vec<_> = written_files(&call).into_iter().map(str::to_owned).collect();
+            if !paths.is_empty() {
+                self.written.push((tool_call_id.clone(), paths));
+            }
+        }
         let call = self.open.remove(id)?;
         self.order.retain(|open| open != id);
         self.closed.insert(id.to_owned());
         Some(RawEvent::ToolResult {
-            tool_call_id: ToolCallId::parse(id).ok()?,
+            tool_call_id,
             content: call.result(printed),
             is_error,
             subagent_id: call.subagent,

@@ -296,6 +296,9 @@ impl Driver {
         if changed {
             self.save_conversation().await?;
         }
+        for (call, paths) in self.translator.calls.take_written() {
+            self.events.call_writes(&call, &paths);
+        }
         Ok(self.events.emit_all(events).await?)
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use pilothouse_domain::text::cut;
 use pilothouse_domain::value::{MessagePriority, MessageSource, SessionOutcome, SessionOutput};
-use pilothouse_domain::{CommandId, MessageId, TurnId};
+use pilothouse_domain::{CommandId, MessageId, ToolCallId, TurnId};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::AssistantContent;
 use tokio::sync::mpsc::{UnboundedSender, WeakUnboundedSender};
@@ -265,6 +265,10 @@ impl EventFilter for RunnerEventFilter {
                 event
             }
         }])
+    }
+
+    fn call_writes(&self, call: &ToolCallId, paths: &[String]) {
+        self.reports.writes(call, paths.iter().map(String::as_str));
     }
 }
 

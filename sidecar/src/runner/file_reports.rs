@@ -19,14 +19,15 @@ use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::AssistantContent;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::kit::notices::notice;
 
 /// Name of the notice about a file that was not stored.
 const NOT_STORED: &str = "artifact_not_stored";
-/// The agent waits this long for a file. Without a response by then, the file is listed as unreported at the end of the run.
+/// The agent waits this long for the files of a call, so that a stop that waits for it keeps its limit (decision 12). A file without a
+/// response by then is listed as unreported at the end of the run.
 const LIMIT: Duration = Duration::from_secs(20);
 /// Calls whose results are awaited. Those of later calls are not stored.
 const MAX_CALLS: usize = 1000;
@@ -72,23 +73,29 @@ impl FileReports {
     /// Notes which files of the brief a call writes.
     pub(super) fn called(&self, content: &AssistantContent) {
         let AssistantContent::ToolUse { tool_call_id, tool_name, input } = content else { return };
+        // The adapter of ACP agents names the files when the call has ended, because many are not in its input.
+        if self.adapter != Adapter::Acp {
+            let call = ToolCall { adapter: self.adapter, tool: tool_name, kind: None, arguments: input };
+            self.writes(tool_call_id, written_files(&call));
+        }
+    }
+
+    /// Notes which files of the brief are among those that a call writes.
+    pub(super) fn writes<'a>(&self, id: &ToolCallId, paths: impl IntoIterator<Item = &'a str>) {
         let mut state = self.state();
         let Calls { files, open } = &mut *state;
         if files.is_empty() || open.len() >= MAX_CALLS {
             return;
         }
-        // An ACP agent's call without a name has that of its kind.
-        let call =
-            ToolCall { adapter: self.adapter, tool: tool_name, kind: Some(tool_name), arguments: input };
         let mut written = Vec::new();
-        for path in written_files(&call).into_iter().filter_map(|path| self.relative(path)) {
+        for path in paths.into_iter().filter_map(|path| self.relative(path)) {
             let kind = ArtifactFiles::kind_of(files, &path);
             if let Some(kind) = kind.filter(|_| written.iter().all(|(known, _)| *known != path)) {
                 written.push((path, kind));
             }
         }
         if !written.is_empty() {
-            open.insert(tool_call_id.clone(), written);
+            open.insert(id.clone(), written);
         }
     }
 
@@ -96,15 +103,22 @@ impl FileReports {
     pub(super) async fn ended(&self, id: &ToolCallId, is_error: bool) -> Vec<RawEvent> {
         let written = self.state().open.remove(id).filter(|_| !is_error).unwrap_or_default();
         let mut notices = Vec::new();
+        let deadline = Instant::now() + LIMIT;
         for (path, kind) in written {
-            if let Err(why) = self.store(id, &path, kind).await {
+            if let Err(why) = self.store(id, &path, kind, deadline).await {
                 notices.push(notice(NOT_STORED, format!("{path} was not stored as an artifact. {why}")));
             }
         }
         notices
     }
 
-    async fn store(&self, id: &ToolCallId, path: &ArtifactPath, kind: ArtifactKind) -> Result<(), String> {
+    async fn store(
+        &self,
+        id: &ToolCallId,
+        path: &ArtifactPath,
+        kind: ArtifactKind,
+        deadline: Instant,
+    ) -> Result<(), String> {
         let Some(report) = &self.report else { return Ok(()) };
         let found = self.roots.first().map(|root| root.join(path.as_str()).symlink_metadata());
         if let Some(Err(error)) = found
@@ -117,7 +131,7 @@ impl FileReports {
         let context =
             ToolContext { tool_call_id: id.to_string(), cancelled: CancellationToken::new(), progress };
         let reported = report.run(json!({ "path": path, "kind": kind }), context);
-        match timeout(LIMIT, reported).await {
+        match timeout_at(deadline, reported).await {
             Ok(output) if output.is_error => Err(sentence(&output)),
             Ok(_) => Ok(()),
             Err(_) => Err(format!("The control plane did not respond within {} s.", LIMIT.as_secs())),
@@ -154,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    /// Stands for the tool, which calls the control plane. Refuses what is called `bad.md`.
+    /// Stands for the tool, which calls the control plane. Refuses what is called `bad.md`, and does not respond to `slow*`.
     struct Reports {
         spec: ToolSpec,
         calls: Mutex<Vec<(String, String)>>,
@@ -170,6 +184,9 @@ mod tests {
             let path = arguments["path"].as_str().unwrap().to_owned();
             let is_bad = path == "bad.md";
             self.calls.lock().unwrap().push((context.tool_call_id, format!("{path} {}", arguments["kind"])));
+            if path.starts_with("slow") {
+                std::future::pending::<()>().await;
+            }
             if is_bad { ToolOutput::error("It is refused.") } else { ToolOutput::text("{}") }
         }
     }
@@ -182,7 +199,7 @@ mod tests {
 
     fn fixture(adapter: &str) -> Fixture {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["a.md", "b.md", "bad.md", "c.rs"] {
+        for name in ["a.md", "b.md", "bad.md", "c.rs", "slow1.md", "slow2.md"] {
             std::fs::write(folder.path().join(name), name).unwrap();
         }
         let spec =
@@ -234,8 +251,9 @@ mod tests {
         native.call("c1", "write", json!({ "path": "a.md" }), false).await;
         assert_eq!(native.stored(), ["c1 a.md \"document\""]);
         let acp = fixture("acp");
-        let locations = json!({ "locations": [{ "path": "a.md" }, { "path": "b.md" }, { "path": "a.md" }] });
-        acp.call("c1", "edit", locations, false).await;
+        let id = ToolCallId::parse("c1").unwrap();
+        acp.reports.writes(&id, ["a.md", "c.rs", "./b.md", "a.md"]);
+        acp.call("c1", "edit", json!({ "title": "Edit files" }), false).await;
         assert_eq!(acp.stored(), ["c1 a.md \"document\"", "c1 b.md \"document\""]);
         let shim = fixture("shim");
         shim.call("c1", "Write", json!({ "file_path": "a.md" }), false).await;
@@ -248,6 +266,16 @@ mod tests {
         let found = at.call("c1", "Write", json!({ "file_path": "bad.md" }), false).await;
         let expected = notice(NOT_STORED, "bad.md was not stored as an artifact. It is refused.".to_owned());
         assert_eq!(found, [expected]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn files_of_a_call_share_the_time_limit() {
+        let at = fixture("acp");
+        let id = ToolCallId::parse("c1").unwrap();
+        at.reports.writes(&id, ["slow1.md", "slow2.md"]);
+        let begun = Instant::now();
+        assert_eq!(at.reports.ended(&id, false).await.len(), 2);
+        assert!(begun.elapsed() < 2 * LIMIT, "{:?}", begun.elapsed());
     }
 
     #[tokio::test]

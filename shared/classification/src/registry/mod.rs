@@ -76,6 +76,8 @@ pub(crate) fn shell_command(arguments: &Value) -> Option<&str> {
 pub(crate) fn written_files<'a>(call: &ToolCall<'a>) -> Vec<&'a str> {
     let arguments = call.arguments;
     match find(call) {
+        // An ACP agent may name the files of a tool outside of its input.
+        Some(Rule::Path(Access::Update)) if call.adapter == Adapter::Acp => locations(arguments),
         Some(Rule::Path(Access::Update)) => text(arguments, PATHS).and_then(Result::ok).into_iter().collect(),
         Some(Rule::Locations(Access::Update)) => locations(arguments),
         _ => Vec::new(),

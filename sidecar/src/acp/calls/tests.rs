@@ -152,3 +152,28 @@ fn proposed_call_has_locations_and_no_name_from_its_title() {
     let unknown = calls.proposed(&ToolCallId::parse("d").unwrap(), &json!({"title": "Read"}));
     assert_eq!((unknown.tool.as_str(), unknown.kind), ("tool", None));
 }
+
+#[test]
+fn completed_call_names_the_files_that_it_has_written() {
+    let mut calls = Calls::default();
+    let mut written = |update: Value| {
+        calls.update(&update, None, &nothing);
+        let written = calls.take_written();
+        written.into_iter().map(|(call, paths)| format!("{call} {}", paths.join(" "))).collect::<Vec<_>>()
+    };
+    let diff = json!([{"type": "diff", "path": "/w/b", "newText": ""}]);
+    let begun = json!({"toolCallId": "c", "title": "Write b", "kind": "edit", "status": "in_progress",
+        "rawInput": {"changes": {}}, "locations": [{"path": "/w/a"}]});
+    assert_eq!(written(begun), [""; 0], "it is not completed");
+    let completed = json!({"toolCallId": "c", "status": "completed", "content": diff});
+    assert_eq!(written(completed.clone()), ["c /w/a /w/b"]);
+    assert_eq!(written(completed), [""; 0], "it has one result");
+    let named = json!({"toolCallId": "d", "name": "write_file", "kind": "edit", "status": "completed",
+        "content": diff});
+    assert_eq!(written(named), ["d /w/b"]);
+    for (kind, status) in [("edit", "failed"), ("read", "completed")] {
+        let call =
+            json!({"toolCallId": kind, "kind": kind, "status": status, "locations": [{"path": "/w/a"}]});
+        assert_eq!(written(call), [""; 0], "{kind} {status}");
+    }
+}
