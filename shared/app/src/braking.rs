@@ -97,11 +97,7 @@ impl App {
         id: AgentSessionId,
         decision: &OwnerDecision,
     ) -> Result<CommandResponse, Problem> {
-        let load = async || {
-            let state = self.load_with_brakes(command, id).await?;
-            let guardrails = self.input_guardrails(&state.loaded.conversation.session).await?;
-            Ok((state, guardrails))
-        };
+        let load = async || self.load_with_guardrails(command, id).await;
         let decide = |(state, guardrails): (BrakedState, Vec<InputGuardrail>),
                       ctx: &mut DomainContext<'_>| {
             let BrakedState { loaded, brakes } = state;
@@ -153,11 +149,7 @@ impl App {
         show: impl Fn(&Conversation) -> Result<CommandResponse, Problem>,
         store_images: impl FnMut() -> B,
     ) -> Result<CommandResponse, Problem> {
-        let load = async || {
-            let state = self.load_with_brakes(command, id).await?;
-            let guardrails = self.input_guardrails(&state.loaded.conversation.session).await?;
-            Ok((state, guardrails))
-        };
+        let load = async || self.load_with_guardrails(command, id).await;
         let decide = |(state, guardrails): (BrakedState, Vec<InputGuardrail>),
                       ctx: &mut DomainContext<'_>| {
             let send = |it: &mut Conversation, ctx: &mut DomainContext<'_>| send(it, &guardrails, ctx);
@@ -165,6 +157,17 @@ impl App {
         };
         let outcome = self.unit_of_work().run_command_storing(command, load, decide, store_images).await;
         self.record_refusal(command, id, outcome).await
+    }
+
+    /// What a text for the agent depends on, besides the session.
+    async fn load_with_guardrails(
+        &self,
+        command: &CommandContext,
+        id: AgentSessionId,
+    ) -> Result<(BrakedState, Vec<InputGuardrail>), Problem> {
+        let state = self.load_with_brakes(command, id).await?;
+        let guardrails = self.input_guardrails(&state.loaded.conversation.session).await?;
+        Ok((state, guardrails))
     }
 
     fn decide_under_brakes(

@@ -171,35 +171,13 @@ fn text_of_questions(questions: &[Question]) -> String {
 mod tests {
     use pilothouse_domain::text::MessageContent;
     use pilothouse_domain::value::ActivityItem;
-    use pilothouse_domain::{AgentSessionId, EventId, RunId, Timestamp, ToolCallId, UserId};
+    use pilothouse_domain::{Timestamp, ToolCallId};
     use serde_json::json;
-    use uuid::Uuid;
 
     use super::*;
 
     fn entry(body: Value, events: Vec<SessionEvent>, activity: Vec<ActivityItem>) -> JournalEntry {
-        JournalEntry {
-            id: EventId::new(Uuid::from_u128(1)),
-            session_id: AgentSessionId::new(Uuid::from_u128(2)),
-            owner_id: UserId::parse("ada").unwrap(),
-            project: None,
-            sequence: 7,
-            at: Timestamp::from_millis(1),
-            cause: Cause::Agent {
-                run_id: RunId::new(Uuid::from_u128(3)),
-                run: 1,
-                sequence: Some(1),
-                occurred_at: None,
-                body,
-            },
-            events,
-            status: None,
-            activity,
-            ignored_reason: None,
-            repairs: Vec::new(),
-            decisions: Vec::new(),
-            traceparent: None,
-        }
+        JournalEntry { activity, ..crate::journal_views::tests::entry(body, events) }
     }
 
     fn line(kind: ActivityItemType, summary: &str) -> ActivityItem {

@@ -223,14 +223,14 @@ pub fn log_chunk(entry: &JournalEntry) -> Option<LogChunkView> {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests {
+pub(crate) mod tests {
     use pilothouse_domain::{AgentSessionId, EventId, RunId, Timestamp, UserId};
     use serde_json::json;
     use uuid::Uuid;
 
     use super::*;
 
-    fn entry(body: Value, events: Vec<SessionEvent>) -> JournalEntry {
+    pub(crate) fn entry(body: Value, events: Vec<SessionEvent>) -> JournalEntry {
         JournalEntry {
             id: EventId::new(Uuid::from_u128(1)),
             session_id: AgentSessionId::new(Uuid::from_u128(2)),
