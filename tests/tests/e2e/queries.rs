@@ -122,7 +122,8 @@ async fn words_are_found_in_a_whole_session() {
         let refused = session.get(&format!("/search{query}")).await.refused(422, "validation-failed");
         assert_eq!(refused.violated(), ["query"], "{query}");
     }
-    let long = session.get(&format!("/search?query={}", "x".repeat(201))).await.refused(422, "validation-failed");
+    let long =
+        session.get(&format!("/search?query={}", "x".repeat(201))).await.refused(422, "validation-failed");
     assert_eq!(long.violated(), ["query"]);
     for cursor in ["none", "j99999999", "j1.1"] {
         let refused = session.get(&format!("/search?query=x&cursor={cursor}")).await;
