@@ -52,6 +52,10 @@ async fn continues_after_a_crash(adapter: &str, environment: &[(&str, &str)], op
     session.say("go on", "Queued").await;
     let asked = model.wait_until(|all| all.iter().any(|prompt| prompt.step == Some(1)));
     tokio::time::timeout(PATIENCE, asked).await.unwrap();
+    // A message whose delivery the sidecar has not reported stays uncertain, and a person decides about it.
+    session.until_status("Running").await;
+    let delivered = async || session.queue().await["items"].as_array().unwrap().is_empty().then_some(());
+    session.until_within(PATIENCE, "the delivery of the message", delivered).await;
     // Claude Code asks its model before it has written the message.
     let is_written = async || {
         let mut files = BTreeMap::new();
