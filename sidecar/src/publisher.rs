@@ -14,7 +14,7 @@ use crate::faults::Faults;
 use crate::lease::{Lease, Moment};
 use crate::link::Link;
 use crate::retry::Backoff;
-use crate::spool::{BatchEntry, Spool, SpoolError};
+use crate::spool::{Batch, BatchEntry, Spool, SpoolError};
 
 /// The limit of SQS.
 const MAX_ENTRIES: usize = 10;
@@ -47,6 +47,14 @@ impl Connection {
         self.link.published(sent.at());
         self.lease.renew(sent);
     }
+}
+
+/// What became of a batch.
+struct Accepted {
+    /// Number of accepted entries.
+    count: usize,
+    /// What the spool had afterwards.
+    next: Option<Batch>,
 }
 
 pub struct Publisher {
@@ -88,20 +96,22 @@ impl Publisher {
     pub async fn drain(&self) -> Result<(), PublishError> {
         let mut backoff = self.backoff.clone();
         let mut waiting_since = None;
+        let mut next = None;
         loop {
-            let batch = self.next_batch(&mut waiting_since).await?;
-            if batch.is_empty() {
+            let batch = self.next_batch(next.take(), &mut waiting_since).await?;
+            if batch.entries.is_empty() {
                 return Ok(());
             }
             self.faults.while_silent().await;
-            let size = batch.len();
+            let size = batch.entries.len();
             let sent = self.connection.lease.before_publish().ok_or(PublishError::LeaseExpired)?;
             match self.send(batch, sent).await? {
-                Ok(accepted) if accepted == size => {
+                Ok(Accepted { count, next: found }) if count == size => {
                     backoff.reset();
                     waiting_since = None;
+                    next = found;
                 }
-                Ok(accepted) => {
+                Ok(Accepted { count: accepted, next: _ }) => {
                     if accepted == 0 {
                         self.connection.link.failed();
                     }
@@ -119,16 +129,23 @@ impl Publisher {
         }
     }
 
-    /// The next envelopes to send, as soon as they are due; none if none waits. `waiting_since` is the time at which the first of them was
-    /// found.
-    async fn next_batch(&self, waiting_since: &mut Option<Instant>) -> Result<Vec<BatchEntry>, SpoolError> {
+    /// The next envelopes to send, as soon as they are due; none if none waits. `found` is what the spool had a moment ago.
+    /// `waiting_since` is the time at which the first of them was found.
+    async fn next_batch(
+        &self,
+        mut found: Option<Batch>,
+        waiting_since: &mut Option<Instant>,
+    ) -> Result<Batch, SpoolError> {
         loop {
-            let batch = self.spool.batch(MAX_ENTRIES, MAX_BYTES).await?;
+            let batch = match found.take() {
+                Some(batch) => batch,
+                None => self.spool.batch(MAX_ENTRIES, MAX_BYTES).await?,
+            };
             let is_empty = batch.entries.is_empty();
             self.drained.send_replace(is_empty);
             let since = *waiting_since.get_or_insert_with(Instant::now);
             if is_empty || batch.is_due() || self.window.is_over(since) {
-                return Ok(batch.entries);
+                return Ok(batch);
             }
             tokio::select! {
                 () = self.spool.changed() => {}
@@ -137,22 +154,20 @@ impl Publisher {
         }
     }
 
-    /// Uploads the blobs of the next batch, then sends it. Returns the number of accepted entries.
-    async fn send(
-        &self,
-        batch: Vec<BatchEntry>,
-        sent: Moment,
-    ) -> Result<Result<usize, BrokerError>, SpoolError> {
-        let last = batch.iter().map(|entry| entry.sequence).max().unwrap_or(0);
-        while let Some(blob) = self.spool.next_blob(last).await? {
-            let sha256 = blob.sha256.clone();
-            if let Err(e) = self.broker.put_blob(blob).await {
-                return Ok(Err(e));
+    /// Uploads the blobs of a batch, then sends it.
+    async fn send(&self, batch: Batch, sent: Moment) -> Result<Result<Accepted, BrokerError>, SpoolError> {
+        if let (true, Some(last)) = (batch.has_blobs, batch.last_sequence()) {
+            while let Some(blob) = self.spool.next_blob(last).await? {
+                let sha256 = blob.sha256.clone();
+                if let Err(e) = self.broker.put_blob(blob).await {
+                    return Ok(Err(e));
+                }
+                self.spool.blob_stored(sha256).await?;
             }
-            self.spool.blob_stored(sha256).await?;
         }
-        let deliveries: Vec<_> = batch.iter().map(|entry| (entry.sequence, entry.attempt)).collect();
-        let entries = batch.into_iter().map(|BatchEntry { message_id, attempt, body, .. }| SendEntry {
+        let entries = batch.entries;
+        let deliveries: Vec<_> = entries.iter().map(|entry| (entry.sequence, entry.attempt)).collect();
+        let entries = entries.into_iter().map(|BatchEntry { message_id, attempt, body, .. }| SendEntry {
             deduplication_id: format!("{message_id}:{attempt}"),
             body,
         });
@@ -161,11 +176,12 @@ impl Publisher {
                 let accepted: Vec<_> =
                     result.accepted.iter().filter_map(|at| deliveries.get(*at).copied()).collect();
                 let count = accepted.len();
-                if count > 0 {
-                    self.connection.published(sent);
-                    self.spool.accepted(accepted).await?;
+                if count == 0 {
+                    return Ok(Ok(Accepted { count, next: None }));
                 }
-                Ok(Ok(count))
+                self.connection.published(sent);
+                let next = self.spool.accepted(accepted, MAX_ENTRIES, MAX_BYTES).await?;
+                Ok(Ok(Accepted { count, next: Some(next) }))
             }
             Err(e) => Ok(Err(e)),
         }
@@ -227,10 +243,10 @@ mod tests {
     fn next(publisher: &Arc<Publisher>) -> tokio::task::JoinHandle<Vec<u64>> {
         let publisher = Arc::clone(publisher);
         tokio::spawn(async move {
-            let batch = publisher.next_batch(&mut None).await.unwrap();
-            let deliveries = batch.iter().map(|entry| (entry.sequence, entry.attempt)).collect();
-            publisher.spool.accepted(deliveries).await.unwrap();
-            batch.iter().map(|entry| entry.sequence).collect()
+            let entries = publisher.next_batch(None, &mut None).await.unwrap().entries;
+            let deliveries = entries.iter().map(|entry| (entry.sequence, entry.attempt)).collect();
+            publisher.spool.accepted(deliveries, MAX_ENTRIES, MAX_BYTES).await.unwrap();
+            entries.iter().map(|entry| entry.sequence).collect()
         })
     }
 
@@ -341,7 +357,7 @@ mod tests {
         let _held = HeldClock::hold();
         let publisher = publisher(&spool, &window());
         spool.append_all(vec![quiet(), quiet()]).await.unwrap();
-        spool.accepted(vec![(1, 1), (2, 1)]).await.unwrap();
+        spool.accepted(vec![(1, 1), (2, 1)], MAX_ENTRIES, MAX_BYTES).await.unwrap();
         let replay = Command::Replay { from_sequence: 1, to_sequence: 1 };
         let command_id = CommandId::new(Uuid::from_u128(9));
         let issued = IssuedCommand { command_id, attempt: 1, command: replay };

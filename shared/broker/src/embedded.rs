@@ -150,8 +150,9 @@ impl EmbeddedBroker {
             HandoutGuard { state: &self.state, queue, received: ids, exhausted: exhausted.clone() };
         let state = Arc::clone(&self.state);
         let unstored = self.state().unstored(queue, &exhausted);
+        // After a power failure, messages are received once more.
         self.db
-            .write(move |tx| {
+            .write_unsynced(move |tx| {
                 for message in messages.iter().filter(|message| message.body.is_none()) {
                     rows::count_receive(tx, message.id, message.counted)?;
                 }
@@ -324,8 +325,9 @@ impl Broker for EmbeddedBroker {
             return Ok(());
         }
         let state = Arc::clone(&self.state);
+        // After a power failure, deleted messages may be delivered again. Consumers handle repeated deliveries.
         self.db
-            .write(move |tx| {
+            .write_unsynced(move |tx| {
                 rows::delete(tx, &ids)?;
                 tx.on_commit(move || lock(&state).removed(number, &ids));
                 Ok(())

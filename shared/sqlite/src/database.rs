@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -15,7 +16,7 @@ use crate::error::{OpenError, ReadError, WriteError};
 use crate::reader::Readers;
 use crate::schema::{Schema, migrate};
 use crate::topics::{Topics, Watch};
-use crate::writer::{Counters, Job, QUEUE, Tx, Writer, job};
+use crate::writer::{Counters, Durability, Job, QUEUE, Tx, Writer, job};
 
 const PRIVATE: u32 = 0o600;
 /// Page cache of the writer.
@@ -64,8 +65,13 @@ impl Database {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let topics = Arc::new(Topics::new());
         let counters = Arc::new(Counters::default());
-        let writer =
-            Writer { conn, jobs: receiver, topics: Arc::clone(&topics), counters: Arc::clone(&counters) };
+        let writer = Writer {
+            conn,
+            durability: Cell::new(Durability::Disk),
+            jobs: receiver,
+            topics: Arc::clone(&topics),
+            counters: Arc::clone(&counters),
+        };
         let thread = thread::Builder::new()
             .name("sqlite-writer".to_owned())
             .spawn(move || writer.run())
@@ -96,8 +102,28 @@ impl Database {
         E: std::error::Error + Send + 'static,
         F: FnOnce(&Tx<'_>) -> Result<T, E> + Send + 'static,
     {
+        self.submit(Durability::Disk, write).await
+    }
+
+    /// Like [`Self::write`], but returns before the changes are on the disk. They survive the end of this process. A power failure may
+    /// undo them, never without everything that was written later. For what is repeated after a power failure anyway.
+    pub async fn write_unsynced<T, E, F>(&self, write: F) -> Result<T, WriteError<E>>
+    where
+        T: Send + 'static,
+        E: std::error::Error + Send + 'static,
+        F: FnOnce(&Tx<'_>) -> Result<T, E> + Send + 'static,
+    {
+        self.submit(Durability::Process, write).await
+    }
+
+    async fn submit<T, E, F>(&self, durability: Durability, write: F) -> Result<T, WriteError<E>>
+    where
+        T: Send + 'static,
+        E: std::error::Error + Send + 'static,
+        F: FnOnce(&Tx<'_>) -> Result<T, E> + Send + 'static,
+    {
         let sender = self.inner.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (job, answer) = job(write);
+        let (job, answer) = job(durability, write);
         let sender = sender.ok_or(WriteError::Abandoned)?;
         sender.send(job).await.map_err(|_| WriteError::Abandoned)?;
         drop(sender);

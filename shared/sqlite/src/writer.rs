@@ -1,6 +1,6 @@
-//! The writer: one thread, one connection, and one `fsync` for all waiting jobs.
+//! The writer: one thread, one connection, and one `fsync` for all waiting jobs, if one of them needs it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -58,13 +58,34 @@ pub(crate) struct JobOutcome {
     answer: CommitCallback,
 }
 
+/// Until when the caller of a job waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// Until the changes survive a power failure.
+    Disk,
+    /// Until the changes survive the end of the process. A power failure may undo them, as long as no later job had [`Self::Disk`].
+    Process,
+}
+
+impl Durability {
+    /// The value of SQLite's setting `synchronous`.
+    const fn synchronous(self) -> &'static str {
+        match self {
+            Self::Disk => "FULL",
+            Self::Process => "NORMAL",
+        }
+    }
+}
+
 pub(crate) trait Job: Send {
+    fn durability(&self) -> Durability;
     fn run(self: Box<Self>, tx: &Tx<'_>) -> JobOutcome;
     /// Fails the job without running it.
     fn refuse(self: Box<Self>, error: Arc<rusqlite::Error>);
 }
 
 struct Closure<T, E, F> {
+    durability: Durability,
     write: F,
     asked: oneshot::Sender<Result<T, WriteError<E>>>,
 }
@@ -75,8 +96,12 @@ where
     E: Send + 'static,
     F: FnOnce(&Tx<'_>) -> Result<T, E> + Send + 'static,
 {
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
     fn run(self: Box<Self>, tx: &Tx<'_>) -> JobOutcome {
-        let Self { write, asked } = *self;
+        let Self { durability: _, write, asked } = *self;
         let result = write(tx);
         let keep = result.is_ok();
         let answer = Box::new(move |commit: Commit| {
@@ -98,14 +123,14 @@ where
 
 pub(crate) type JobReceiver<T, E> = oneshot::Receiver<Result<T, WriteError<E>>>;
 
-pub(crate) fn job<T, E, F>(write: F) -> (Box<dyn Job>, JobReceiver<T, E>)
+pub(crate) fn job<T, E, F>(durability: Durability, write: F) -> (Box<dyn Job>, JobReceiver<T, E>)
 where
     T: Send + 'static,
     E: Send + 'static,
     F: FnOnce(&Tx<'_>) -> Result<T, E> + Send + 'static,
 {
     let (asked, answer) = oneshot::channel();
-    (Box::new(Closure { write, asked }), answer)
+    (Box::new(Closure { durability, write, asked }), answer)
 }
 
 #[derive(Default)]
@@ -116,6 +141,8 @@ pub(crate) struct Counters {
 
 pub(crate) struct Writer {
     pub(crate) conn: Connection,
+    /// How far the connection waits for the disk at present.
+    pub(crate) durability: Cell<Durability>,
     pub(crate) jobs: mpsc::Receiver<Box<dyn Job>>,
     pub(crate) topics: Arc<Topics>,
     pub(crate) counters: Arc<Counters>,
@@ -135,11 +162,14 @@ impl Writer {
 
     fn commit_group(&self, group: &mut Vec<Box<dyn Job>>) {
         self.counters.jobs.fetch_add(group.len() as u64, Ordering::Relaxed);
+        let needs_disk = group.iter().any(|job| job.durability() == Durability::Disk);
+        let durability = if needs_disk { Durability::Disk } else { Durability::Process };
         let mut waiting = group.drain(..);
         // Usually one round. If a failure makes SQLite abandon the transaction, the round ends early, and the remaining jobs get
         // another transaction.
         while waiting.len() > 0 {
-            if let Err(error) = self.statement("BEGIN IMMEDIATE") {
+            let begun = self.set_durability(durability).and_then(|()| self.statement("BEGIN IMMEDIATE"));
+            if let Err(error) = begun {
                 tracing::error!(%error, "failed to begin a transaction");
                 let error = Arc::new(error);
                 waiting.for_each(|job| job.refuse(Arc::clone(&error)));
@@ -224,6 +254,15 @@ impl Writer {
         }
         self.statement("RELEASE job")?;
         Ok(ran)
+    }
+
+    /// Call it outside of a transaction.
+    fn set_durability(&self, durability: Durability) -> rusqlite::Result<()> {
+        if self.durability.get() != durability {
+            self.conn.pragma_update(None, "synchronous", durability.synchronous())?;
+            self.durability.set(durability);
+        }
+        Ok(())
     }
 
     fn commit(&self) -> Commit {

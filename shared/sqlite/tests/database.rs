@@ -38,6 +38,52 @@ async fn acknowledged_write_is_visible_and_survives_a_reopen() {
     assert_eq!(read.await.unwrap(), 19);
 }
 
+/// SQLite's level `synchronous` in the transaction of a write: 2 waits for the disk, 1 does not.
+fn level(tx: &Tx<'_>) -> rusqlite::Result<i64> {
+    tx.query_row("PRAGMA synchronous", [], |row| row.get(0))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_groups_without_a_durable_write_skip_the_sync() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    assert_eq!(db.write_unsynced(level).await.unwrap(), 1);
+    assert_eq!(db.write(level).await.unwrap(), 2);
+    // The writer waits in the first job, so the others form one group.
+    let (entered, waiting) = tokio::sync::oneshot::channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let blocking = {
+        let db = db.clone();
+        tokio::spawn(async move {
+            db.write_unsynced(move |_| {
+                let _ = entered.send(());
+                let _ = released.recv();
+                Ok::<_, rusqlite::Error>(())
+            })
+            .await
+        })
+    };
+    waiting.await.unwrap();
+    let group = async { tokio::join!(db.write_unsynced(level), db.write(level), db.write_unsynced(level)) };
+    let free = async {
+        // `join` polls the writes first, which puts them into the queue.
+        release.send(()).unwrap();
+    };
+    let ((first, durable, last), ()) = tokio::join!(biased; group, free);
+    assert_eq!((first.unwrap(), durable.unwrap(), last.unwrap()), (2, 2, 2));
+    blocking.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unsynced_write_is_visible_and_survives_a_reopen() {
+    let dir = TempDir::new().unwrap();
+    let db = open(&dir);
+    db.write_unsynced(|tx| tx.execute("INSERT INTO t VALUES (1)", []).map(drop)).await.unwrap();
+    assert_eq!(count(&db), 1);
+    drop(db);
+    assert_eq!(count(&open(&dir)), 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_writes_share_commits_and_fail_separately() {
     let dir = TempDir::new().unwrap();

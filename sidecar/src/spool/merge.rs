@@ -204,7 +204,11 @@ mod tests {
     async fn accept_all(spool: &Spool) {
         let batch = spool.batch(10_000, usize::MAX).await.unwrap();
         spool
-            .accepted(batch.entries.iter().map(|entry| (entry.sequence, entry.attempt)).collect())
+            .accepted(
+                batch.entries.iter().map(|entry| (entry.sequence, entry.attempt)).collect(),
+                10,
+                usize::MAX,
+            )
             .await
             .unwrap();
     }

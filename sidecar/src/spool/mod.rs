@@ -205,11 +205,35 @@ impl Spool {
         F: Fn(&Tx<'_>) -> Result<T, SpoolError> + Send + Sync + 'static,
     {
         let job = Arc::new(job);
+        self.until_written(|| {
+            let once = Arc::clone(&job);
+            self.db.write(move |db| once(db))
+        })
+        .await
+    }
+
+    /// Like [`Self::write`], but returns before the changes are on the disk. For what is repeated after a power failure.
+    async fn write_unsynced<T, F>(&self, job: F) -> Result<T, SpoolError>
+    where
+        T: Send + 'static,
+        F: Fn(&Tx<'_>) -> Result<T, SpoolError> + Send + Sync + 'static,
+    {
+        let job = Arc::new(job);
+        self.until_written(|| {
+            let once = Arc::clone(&job);
+            self.db.write_unsynced(move |db| once(db))
+        })
+        .await
+    }
+
+    async fn until_written<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T, SpoolError>
+    where
+        F: Future<Output = Result<T, WriteError<SpoolError>>>,
+    {
         let mut wait = FIRST_RETRY;
         let mut waiting = None;
         loop {
-            let once = Arc::clone(&job);
-            match self.db.write(move |db| once(db)).await {
+            match attempt().await {
                 Err(error) if is_disk_full(&error) => {
                     if waiting.is_none() {
                         warn!("the disk is full; the agent is blocked until there is space");

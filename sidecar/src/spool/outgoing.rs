@@ -1,6 +1,6 @@
 //! The spool of outgoing envelopes.
 
-use pilothouse_sqlite::rusqlite::{OptionalExtension as _, Row, params};
+use pilothouse_sqlite::rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::envelopes::{SENT, UNSENT, WITHHELD, insert_all, last_sequence};
 use super::{Outgoing, Spool, SpoolError, merge};
@@ -11,9 +11,15 @@ pub struct Batch {
     pub entries: Vec<BatchEntry>,
     /// Whether no further envelope fits.
     pub is_full: bool,
+    /// Whether blobs must be uploaded first ([`Spool::next_blob`]).
+    pub has_blobs: bool,
 }
 
 impl Batch {
+    pub(crate) fn last_sequence(&self) -> Option<u64> {
+        self.entries.iter().map(|entry| entry.sequence).max()
+    }
+
     /// Whether the batch must not wait for more envelopes.
     pub fn is_due(&self) -> bool {
         self.is_full || self.entries.iter().any(|entry| entry.is_urgent)
@@ -68,51 +74,22 @@ impl Spool {
 
     /// The next envelopes to send: at most `most`, of about `bytes` bytes together, but at least one if there is any.
     pub async fn batch(&self, most: usize, bytes: usize) -> Result<Batch, SpoolError> {
-        self.write(move |db| {
-                let mut statement = db.prepare_cached(
-                    "SELECT sequence, message_id, attempt, body, urgent FROM outgoing WHERE state = 0 ORDER BY send_order LIMIT ?1",
-                )?;
-                let mut rows = statement.query([most])?;
-                let mut batch = Batch::default();
-                let mut total = 0;
-                while let Some(row) = rows.next()? {
-                    let entry = BatchEntry {
-                        sequence: row.get(0)?,
-                        message_id: row.get(1)?,
-                        attempt: row.get(2)?,
-                        body: row.get(3)?,
-                        is_urgent: row.get(4)?,
-                    };
-                    total += entry.body.len();
-                    if total > bytes && !batch.entries.is_empty() {
-                        batch.is_full = true;
-                        break;
-                    }
-                    batch.entries.push(entry);
-                }
-                batch.is_full |= batch.entries.len() >= most || total >= bytes;
-                Ok(batch)
-            })
-            .await
+        self.write(move |db| next_batch(db, most, bytes)).await
     }
 
-    /// `deliveries` are pairs of sequence and attempt.
-    pub async fn accepted(&self, deliveries: Vec<(u64, u32)>) -> Result<(), SpoolError> {
+    /// Records what the broker accepted. `deliveries` are pairs of sequence and attempt. Returns the next batch, like [`Self::batch`].
+    /// After a power failure the envelopes may be sent again, and the broker recognises them by their deduplication ids.
+    pub async fn accepted(
+        &self,
+        deliveries: Vec<(u64, u32)>,
+        most: usize,
+        bytes: usize,
+    ) -> Result<Batch, SpoolError> {
         let sealer = self.sealer.clone();
-        self.write(move |db| {
-            // A replay during the request raised the attempt. The envelope stays unsent.
-            let mut once_more = db.prepare_cached(
-                "UPDATE outgoing SET extra_sends = extra_sends - 1, attempt = attempt + 1
-                     WHERE sequence = ?1 AND attempt = ?2 AND extra_sends > 0",
-            )?;
-            let mut done =
-                db.prepare_cached("UPDATE outgoing SET state = ?3 WHERE sequence = ?1 AND attempt = ?2")?;
-            for (sequence, attempt) in &deliveries {
-                if once_more.execute(params![sequence, attempt])? == 0 {
-                    done.execute(params![sequence, attempt, SENT])?;
-                }
-            }
-            merge::notify_if_relieved(db, &sealer)
+        self.write_unsynced(move |db| {
+            mark_accepted(db, &deliveries)?;
+            merge::notify_if_relieved(db, &sealer)?;
+            next_batch(db, most, bytes)
         })
         .await
     }
@@ -145,12 +122,57 @@ impl Spool {
         .await
     }
 
-    /// Deletes a blob after its upload.
+    /// Deletes a blob after its upload. After a power failure it may be uploaded again.
     pub async fn blob_stored(&self, sha256: String) -> Result<(), SpoolError> {
-        self.write(move |db| {
+        self.write_unsynced(move |db| {
             db.execute("DELETE FROM blobs WHERE sha256 = ?1", [&sha256])?;
             Ok(())
         })
         .await
     }
+}
+
+fn next_batch(db: &Connection, most: usize, bytes: usize) -> Result<Batch, SpoolError> {
+    let mut statement = db.prepare_cached(
+        "SELECT sequence, message_id, attempt, body, urgent FROM outgoing WHERE state = 0 ORDER BY send_order LIMIT ?1",
+    )?;
+    let mut rows = statement.query([most])?;
+    let mut batch = Batch::default();
+    let mut total = 0;
+    while let Some(row) = rows.next()? {
+        let entry = BatchEntry {
+            sequence: row.get(0)?,
+            message_id: row.get(1)?,
+            attempt: row.get(2)?,
+            body: row.get(3)?,
+            is_urgent: row.get(4)?,
+        };
+        total += entry.body.len();
+        if total > bytes && !batch.entries.is_empty() {
+            batch.is_full = true;
+            break;
+        }
+        batch.entries.push(entry);
+    }
+    batch.is_full |= batch.entries.len() >= most || total >= bytes;
+    if let Some(last) = batch.last_sequence() {
+        batch.has_blobs = db.prepare_cached("SELECT 1 FROM blobs WHERE sequence <= ?1")?.exists([last])?;
+    }
+    Ok(batch)
+}
+
+fn mark_accepted(db: &Connection, deliveries: &[(u64, u32)]) -> Result<(), SpoolError> {
+    // A replay during the request raised the attempt. The envelope stays unsent.
+    let mut once_more = db.prepare_cached(
+        "UPDATE outgoing SET extra_sends = extra_sends - 1, attempt = attempt + 1
+             WHERE sequence = ?1 AND attempt = ?2 AND extra_sends > 0",
+    )?;
+    let mut done =
+        db.prepare_cached("UPDATE outgoing SET state = ?3 WHERE sequence = ?1 AND attempt = ?2")?;
+    for (sequence, attempt) in deliveries {
+        if once_more.execute(params![sequence, attempt])? == 0 {
+            done.execute(params![sequence, attempt, SENT])?;
+        }
+    }
+    Ok(())
 }

@@ -82,7 +82,7 @@ async fn sequences_continue_after_a_restart_without_gaps() {
     let spool = open(dir.path());
     assert_eq!(spool.append(log("a")).await.unwrap(), 1);
     assert_eq!(spool.append_all(vec![log("b"), log("c")]).await.unwrap(), 3);
-    spool.accepted(vec![(1, 1)]).await.unwrap();
+    spool.accepted(vec![(1, 1)], 10, usize::MAX).await.unwrap();
     drop(spool);
     let spool = open(dir.path());
     assert_eq!(spool.append(log("d")).await.unwrap(), 4);
@@ -161,11 +161,11 @@ async fn a_replay_during_a_send_is_not_lost() {
     let dir = tempfile::tempdir().unwrap();
     let spool = open(dir.path());
     spool.append_all(vec![log("a"), log("b")]).await.unwrap();
-    spool.accepted(vec![(1, 1)]).await.unwrap();
+    spool.accepted(vec![(1, 1)], 10, usize::MAX).await.unwrap();
     // The replay requests 2 while it is being sent, because it may be lost.
     let replay = issued(Command::Replay { from_sequence: 1, to_sequence: u64::MAX }, 1);
     assert_eq!(spool.take(replay.clone(), None, None).await.unwrap(), Taken::Replayed(2));
-    spool.accepted(vec![(2, 1)]).await.unwrap();
+    spool.accepted(vec![(2, 1)], 10, usize::MAX).await.unwrap();
     assert_eq!(unsent(&spool).await, [(1, 2), (2, 2)]);
     assert_eq!(spool.take(replay, None, None).await.unwrap(), Taken::Repeat, "the queue brings it twice");
     assert_eq!(unsent(&spool).await, [(1, 2), (2, 2)]);

@@ -52,7 +52,7 @@ impl SqliteTable {
         self.memory.recent.trim(through);
         let through = i64::try_from(through).unwrap_or(i64::MAX);
         self.db
-            .write(move |tx| {
+            .write_unsynced(move |tx| {
                 tx.prepare_cached("DELETE FROM feed WHERE n <= ?1 AND n < (SELECT max(n) FROM feed)")?
                     .execute([through])
                     .map(drop)
