@@ -40,6 +40,9 @@ async fn killed_agent_leaves_a_list_of_its_unreported_files() {
     let events = api.all(&format!("/api/agents/sessions/{}/events", agent.session.id)).await;
     let list = events.iter().map(Value::to_string).find(|event| event.contains("unreported_files")).unwrap();
     assert!(list.contains("never_reported") && !list.contains("saved.md"), "{list}");
+    let artifacts = api.all("/api/artifacts").await;
+    let paths: Vec<_> = artifacts.iter().map(|artifact| artifact["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["saved.md"], "nothing else is uploaded");
 
     let mentioned = async || {
         let briefing = api.get(&format!("/api/projects/{project}/briefing")).await.expect(200).body;
