@@ -24,7 +24,7 @@ async fn issue_of_two_agents_reaches_the_project_stream() {
     let first: Value = serde_json::from_str(&first).unwrap();
     let flag = json!({
         "title": "Units differ", "description": "The guide says dollars.", "category": "contradiction",
-        "affectedArtifactIds": [first["artifactId"]],
+        "severity": "low", "affectedArtifactIds": [first["artifactId"]],
     });
     let steps = [
         json!({ "waitForMessage": {} }),
@@ -47,6 +47,10 @@ async fn issue_of_two_agents_reaches_the_project_stream() {
     // Both files have the same content, too, because both agents work in one folder.
     assert_eq!(issues.len(), 3, "{titles:?}");
     assert!(issues.iter().any(|issue| issue["source"]["check"] == "file_conflict"), "{titles:?}");
+    let of_agent = issues.iter().find(|issue| issue["title"] == flag["title"]).unwrap();
+    for (field, value) in flag.as_object().unwrap() {
+        assert_eq!(&of_agent[field], value, "{field}: {of_agent}");
+    }
     let mut seen = Vec::new();
     while seen.len() < 3 {
         let next = timeout(PATIENCE, watch.next()).await.unwrap_or_else(|_| panic!("only {seen:?}"));
@@ -54,13 +58,13 @@ async fn issue_of_two_agents_reaches_the_project_stream() {
             && let ProjectMessageBody::Event(event) = &message.body
             && let AgentEventContent::Coherence { .. } = event.envelope.event.content
         {
-            seen.push(serde_json::to_value(&event.envelope.event.content).unwrap());
+            seen.push(serde_json::to_value(&event.envelope.event).unwrap());
         }
     }
     for issue in &issues {
         let fields =
             ["title", "description", "category", "severity", "affectedWorkstreams", "affectedArtifactIds"];
-        let mut expected = json!({ "type": "coherence", "issueId": issue["id"] });
+        let mut expected = json!({ "agentId": writing.id, "type": "coherence", "issueId": issue["id"] });
         for field in fields {
             expected[field] = issue[field].clone();
         }
@@ -78,5 +82,5 @@ async fn issue_of_two_agents_reaches_the_project_stream() {
     };
     writing.session.until_within(PATIENCE, "the trust", moved).await;
     let score = api.get(&format!("/api/projects/{project}/coherence")).await.expect(200).body;
-    assert_eq!(score["score"], 100 - 8 - 1 - 3, "{score}");
+    assert_eq!(score["score"], 100 - 8 - 1 - 1, "{score}");
 }
