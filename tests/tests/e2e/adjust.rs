@@ -100,6 +100,8 @@ async fn invalid_change_requests_are_refused() {
     fields.dedup();
     assert_eq!(fields, ["cycleModel", "modelId", "speed", "thinkingLevel"]);
     session.patch("", json!({})).await.refused(422, "validation-failed");
+    let both = session.patch("", json!({ "modelId": "large", "cycleModel": "forward" })).await;
+    assert_eq!(both.refused(422, "validation-failed").violated(), ["cycleModel"]);
     session.post("/fork", json!({})).await.refused(422, "validation-failed");
     // Only possible between turns.
     session.post("/fork", json!({ "beforeTurnId": "turn-1-1" })).await.refused(409, "invalid-transition");
