@@ -106,4 +106,8 @@ async fn turn_outcome_is_shown() {
     );
     session.say("More, please.", "Queued").await;
     session.until_said("You said: More, please.").await;
+
+    let session = started(&server, &ends("quota_exceeded")).await;
+    let view = session.until_status("Idle").await;
+    assert_eq!((&view["lastOutcome"], &view["quota"]), (&json!("quota_exceeded"), &Value::Null));
 }

@@ -381,4 +381,10 @@ fn turn_outcome_is_shown() {
         .then_no_event("BudgetExhausted")
         .when(|s| s.follow_up(1))
         .then_event("MessageDispatched");
+    // Only the report of an exhausted quota pauses the session (decision 39).
+    Scenario::running()
+        .told(ended(SessionOutcome::QuotaExceeded))
+        .then_status(S::Idle)
+        .then(outcome, &Some(SessionOutcome::QuotaExceeded))
+        .then_no_event("QuotaExceeded");
 }
