@@ -87,7 +87,8 @@ async fn exhausted_quota_keeps_the_turn_open_until_resumed() {
     ])
     .await;
     let quota = agent.gateway.sees("quota_exceeded").await;
-    assert!(agent.gateway.delivered()[quota].body["message"].is_string());
+    let told = &agent.gateway.delivered()[quota].body;
+    assert!(told["message"].is_string() && told["resetAt"].is_string(), "{told}");
     let pause = agent.gateway.send(Command::Pause {});
     agent.gateway.acknowledged(pause, "done").await;
     assert!(!agent.gateway.story().iter().any(|line| line.starts_with("turn_completed")));
