@@ -319,11 +319,16 @@ async fn until_changed(watch: &mut InboxWatch, session: &str, state: DecisionSta
 #[tokio::test]
 async fn proposed_options_are_chosen_with_a_reason() {
     let server = Server::start(1).await;
-    let option = |id: &str, label: &str| json!({ "id": id, "label": label, "tradeoffs": "none" });
+    let option =
+        |id: &str, label: &str| json!({ "id": id, "label": label, "description": "d", "tradeoffs": "t" });
+    let options = json!([option("lite", "SQLite"), option("pg", "Postgres")]);
+    let assessment = json!({ "recommendedOptionId": "lite", "confidence": 0.9, "severity": "high",
+        "blastRadius": "large", "affectedArtifactIds": ["schema.sql"], "requiresRationale": true });
+    let mut proposal = assessment.clone();
+    proposal["options"] = options.clone();
     let asked = json!({ "type": "question_asked", "requestId": "d1",
         "questions": [{ "question": "Which store?", "options": [{ "label": "SQLite" }, { "label": "Postgres" }] }],
-        "proposal": { "options": [option("lite", "SQLite"), option("pg", "Postgres")], "recommendedOptionId": "lite",
-            "confidence": 0.9, "severity": "high", "blastRadius": "large", "requiresRationale": true } });
+        "proposal": proposal });
     let steps = [
         json!({ "tool": { "id": "d1", "name": "request_decision", "input": {} } }),
         json!({ "raw": asked }),
@@ -331,14 +336,9 @@ async fn proposed_options_are_chosen_with_a_reason() {
     ];
     let session = waiting(&server, &steps, "WaitingForInput").await;
     let decision = decision_of(&session).await;
-    assert_eq!((&decision["kind"], &decision["severity"]), (&json!("option"), &json!("high")));
-    let assessment = &decision["assessment"];
-    assert_eq!(
-        (&assessment["recommendedOptionId"], &assessment["confidence"]),
-        (&json!("lite"), &json!(0.9))
-    );
-    assert_eq!(decision["blastRadius"], "large");
-    assert_eq!(decision["options"][1]["id"], "pg");
+    assert_eq!((&decision["kind"], &decision["question"]), (&json!("option"), &json!("Which store?")));
+    assert_eq!((&decision["options"], &decision["assessment"]), (&options, &assessment));
+    assert_eq!((&decision["severity"], &decision["blastRadius"]), (&json!("high"), &json!("large")));
     let silent = json!({ "resolutionType": "choose_option", "chosenOptionId": "pg" });
     resolve(&session.api, &decision, silent).await.refused(422, "validation-failed");
     let chosen =
