@@ -199,6 +199,7 @@ async fn each_event_is_valid_repaired_quarantined_or_text() {
     stage.gateway.sees("assistant_message text I think aloud").await;
     let quarantined = stage.event("notice event_quarantined").await;
     assert_eq!(quarantined["detail"]["errors"].as_array().unwrap().len(), 3);
+    assert!(quarantined["detail"]["raw"].as_str().unwrap().contains("sometime"), "{quarantined}");
     let repairs = stage.event("notice event_repaired").await["detail"]["repairs"].clone();
     assert!(repairs.as_array().unwrap().contains(&json!("`outcome` was spelled differently")), "{repairs}");
 }
