@@ -348,16 +348,21 @@ mod tests {
 
     #[test]
     fn guardrail_of_the_brief_has_its_level_and_action() {
-        let event = json!({ "type": "SessionGuardrailTrippedEvent", "subject": "message",
-            "guardrail": { "name": "no cards", "action": "block", "description": "Cards are secret" } });
-        let event: SessionEvent = serde_json::from_value(event).unwrap();
-        let content = of_event(&event, None, Timestamp::from_millis(0));
-        let Some(C::Guardrail { guardrail_name, level, action, tripped, message }) = content else {
-            panic!()
-        };
-        assert_eq!((&*guardrail_name, tripped), ("no cards", true));
-        assert_eq!((level, action), (Some(GuardrailLevel::Input), Some(GuardrailAction::Block)));
-        assert_eq!(message, "The guardrail \"no cards\" refused a message to the agent: Cards are secret");
+        for (subject, expected, what) in [
+            ("message", GuardrailLevel::Input, "refused a message to the agent"),
+            ("output", GuardrailLevel::Output, "does not allow the output"),
+        ] {
+            let event = json!({ "type": "SessionGuardrailTrippedEvent", "subject": subject,
+                "guardrail": { "name": "no cards", "action": "block", "description": "Cards are secret" } });
+            let event: SessionEvent = serde_json::from_value(event).unwrap();
+            let content = of_event(&event, None, Timestamp::from_millis(0));
+            let Some(C::Guardrail { guardrail_name, level, action, tripped, message }) = content else {
+                panic!("{subject}")
+            };
+            assert_eq!((&*guardrail_name, tripped), ("no cards", true));
+            assert_eq!((level, action), (Some(expected), Some(GuardrailAction::Block)));
+            assert_eq!(message, format!("The guardrail \"no cards\" {what}: Cards are secret"));
+        }
     }
 
     #[test]
