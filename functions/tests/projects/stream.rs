@@ -340,6 +340,11 @@ async fn brake_and_its_release_are_sent_once() {
     let body = json!({ "scope": { "type": "project", "projectId": fixture.project }, "reason": "Stop" });
     let (status, brake) = fixture.send("POST", "/api/brake", body).await;
     assert_eq!(status, 202, "{brake}");
+    let other = Client::connect(&fixture, None).await;
+    let Body::StateSync(state) = &other.received[0].body else { panic!("{:?}", other.received) };
+    let StateSync::Whole(state) = &**state else { panic!("it is small") };
+    let in_force: Vec<_> = state.brakes.iter().map(|it| json!([it.id, it.reason])).collect();
+    assert_eq!(in_force, [json!([brake["id"], "Stop"])], "a new client learns of the brake");
     let pulled = client.read().await.to_vec();
     let kept = client.received.len();
     client.reconnect(kept).await;
