@@ -289,12 +289,18 @@ async fn a_skill_is_loaded_into_an_idle_session() {
     session.delete(&format!("/skills/{}", id(&late))).await.refused(404, "skill-not-enabled");
     api.post(&path(&late, "/deactivate"), json!({})).await.expect(200);
     session.post(&enable, json!({})).await.refused(409, "skill-inactive");
+    // Until a reload, the process keeps the configuration that it has.
+    session.say("And still?", "Queued").await;
+    session.until("the third turn", |v| v["metrics"]["turnCount"] == 3).await;
+    let said = session.said().await;
+    assert!(parts.iter().all(|part| said[2].contains(part)), "{said:?}");
+    session.until_status("Idle").await;
     session.post("/reload", json!({})).await.expect(202);
     session.until("the reload", |v| v["reloading"] == false).await;
     session.say("And now?", "Queued").await;
-    session.until("the third turn", |v| v["metrics"]["turnCount"] == 3).await;
+    session.until("the fourth turn", |v| v["metrics"]["turnCount"] == 4).await;
     let said = session.said().await;
-    assert!(parts.iter().all(|part| !said[2].contains(part)), "{said:?}");
+    assert!(parts.iter().all(|part| !said[3].contains(part)), "{said:?}");
 }
 
 #[tokio::test]
