@@ -249,7 +249,7 @@ fn parts_are_trimmed_in_the_order_of_the_specification() {
         [true, true, true, true],
     ];
     assert_eq!(seen, in_order);
-    // Only then are the lists shortened that concern the agent itself.
+    // What is left of the lists is shortened only afterwards.
     let last = snapshots.iter().find(|snapshot| trimmed(snapshot) == [true; 4]).unwrap();
     let lengths = (last.artifact_index.len(), last.active_agents.len(), last.pending_decisions.len());
     assert_eq!((lengths, last.recent_coherence_issues.len()), ((20, 1, 1), 1));
