@@ -29,7 +29,7 @@ const OTHER = [
   ['budget-warning', 'A budget is nearly used up'],
   ['model-unavailable', 'A model does not answer'],
   ['events-lost', 'Events were lost'],
-  ['run-late', 'A pause or resume takes long'],
+  ['run-late', 'The agent takes long to carry out a command'],
   ['schedule-skipped', 'A schedule was skipped'],
   ['webhook-disabled', 'A webhook was disabled'],
 ] as const satisfies readonly (readonly [NotificationKind, string])[]

@@ -37,7 +37,7 @@ pub enum NotificationKind {
     AfterStopActivity,
     /// Events of the agent were lost (decision 9).
     EventsLost,
-    /// A pause or resume takes longer than expected (decision 12).
+    /// The agent takes longer than expected to carry out a command (decision 12).
     RunLate,
     /// Auto-continue stopped before the criteria were met.
     AutoContinueStopped,
