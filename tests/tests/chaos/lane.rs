@@ -31,6 +31,9 @@ const SLOTS: u32 = 5;
 const QUIET: Duration = Duration::from_secs(4);
 /// Longer than a launch and the drain of a spool together.
 const SETTLED: Duration = Duration::from_secs(90);
+/// A message that waits starts a turn, and the script of the turn may lose an event, which is requested for more than 3 s before the
+/// events after it count.
+const SETTLED_FOR_EACH_MESSAGE: Duration = Duration::from_secs(5);
 
 /// Of a lane with a small disk, of which the server keeps a part free.
 const DISK_MEBIBYTES: u64 = 192;
@@ -263,7 +266,7 @@ fn kill_one(server: &ServerProcess, pick: usize) -> String {
 
 /// Waits until no work is pending. Work that outlasts all deadlines is a violation.
 pub(crate) async fn settle(server: &ServerProcess, api: &Api, ledger: &Ledger) -> Vec<Violation> {
-    let give_up = Instant::now() + SETTLED;
+    let give_up = Instant::now() + SETTLED + SETTLED_FOR_EACH_MESSAGE * longest_queue(api, ledger).await;
     let mut before = BTreeMap::new();
     let mut quiet_since = Instant::now();
     loop {
@@ -301,6 +304,16 @@ pub(crate) async fn settle(server: &ServerProcess, api: &Api, ledger: &Ledger) -
         }
         tokio::time::sleep(Duration::from_millis(150)).await;
     }
+}
+
+/// The number of messages in the longest queue of a session. Queues are processed at the same time.
+async fn longest_queue(api: &Api, ledger: &Ledger) -> u32 {
+    let mut longest = 0;
+    for id in ledger.sessions() {
+        let queue = api.get(&format!("/api/agents/sessions/{id}/messages/queue")).await.expect(200).body;
+        longest = longest.max(queue["items"].as_array().unwrap().len());
+    }
+    u32::try_from(longest).unwrap()
 }
 
 /// Why a session has not settled.
