@@ -1,5 +1,8 @@
 //! Searching texts for words, without an index (decision 97).
 
+use std::borrow::Cow;
+
+use icu_normalizer::ComposingNormalizerBorrowed;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +21,7 @@ pub enum InvalidSearch {
     TooLong,
 }
 
-/// A part of a text with the words that were found, as one line.
+/// A part of a text with the words that were found, as one line. Letters and their accents are composed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt {
     /// At most [`Self::MAX_CHARS`] characters. An ellipsis replaces what is before and after the part.
@@ -43,6 +46,7 @@ impl SearchWords {
 
     /// Splits a query into words at white space.
     pub fn parse(query: &str) -> Result<Self, InvalidSearch> {
+        let query = composed(query);
         if query.chars().count() > Self::MAX_CHARS {
             return Err(InvalidSearch::TooLong);
         }
@@ -54,9 +58,10 @@ impl SearchWords {
 
     /// Returns a part of a text that has all words; `None` if one is missing.
     pub fn find(&self, text: &str) -> Option<Excerpt> {
-        let folded = folded(text);
+        let text = composed(text);
+        let folded = folded(&text);
         let has_all = self.words.iter().all(|word| folded.contains(word.as_str()));
-        has_all.then(|| self.excerpt(text))
+        has_all.then(|| self.excerpt(&text))
     }
 
     /// The part of a text around the first occurrence of the longest word.
@@ -111,6 +116,12 @@ impl Excerpt {
     pub const MAX_CHARS: usize = 300;
     /// Characters before the first occurrence of the longest word. A word as long as a query may be fits behind them.
     const CHARS_BEFORE: usize = 60;
+}
+
+/// The text in Unicode's normalization form C: a letter and its accents are one character if there is one.
+pub(crate) fn composed(text: &str) -> Cow<'_, str> {
+    const NFC: ComposingNormalizerBorrowed<'static> = ComposingNormalizerBorrowed::new_nfc();
+    NFC.normalize(text)
 }
 
 /// The text without differences of case. Each character is converted by itself, unlike [`str::to_lowercase`], so that words and texts
@@ -206,6 +217,21 @@ mod tests {
             }
         }
         assert_eq!(marked(&find("as", "Straße").unwrap()), ["aß"], "a letter is marked as a whole");
+    }
+
+    #[test]
+    fn accents_are_found_composed_and_decomposed() {
+        let (composed, decomposed) = ("Café", "Cafe\u{301}");
+        for query in [composed, decomposed] {
+            for text in [composed, decomposed] {
+                assert_eq!(
+                    marked(&find(query, &format!("my {text} here")).unwrap()),
+                    [composed],
+                    "{query:?}"
+                );
+            }
+        }
+        assert_eq!(find("cafe", decomposed), None, "a letter with an accent is another letter");
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use crate::text_search::composed;
+
 /// The importance of a word: that of a name is higher than that of a text.
 pub type Weight = u32;
 
-/// The words of texts, in lowercase, with their weights. A word in camel case is also found by its parts.
+/// The words of texts, in lowercase and with composed accents, with their weights. A word in camel case is also found by its parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchTerms {
     weights: BTreeMap<String, Weight>,
@@ -39,7 +41,7 @@ impl SearchTerms {
     /// Adds the words of `text`, each with `weight`, until there are too many.
     #[must_use]
     pub fn with(mut self, text: &str, weight: Weight) -> Self {
-        for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        for word in composed(text).split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
             self.add(word, weight);
             let parts = camel_parts(word);
             if parts.len() > 1 {
@@ -54,7 +56,7 @@ impl SearchTerms {
     /// The first words of a query, at most [`Self::MAX_QUERY`].
     pub fn of_query(query: &str) -> Vec<String> {
         let mut terms = Vec::new();
-        for word in query.split(|c: char| !c.is_alphanumeric()) {
+        for word in composed(query).split(|c: char| !c.is_alphanumeric()) {
             let term = word.to_lowercase();
             if is_term(&term) && !terms.contains(&term) && terms.len() < Self::MAX_QUERY {
                 terms.push(term);
@@ -102,6 +104,15 @@ mod tests {
         let terms = SearchTerms::default().with("The orderService of API-v2", 3).with("order", 1);
         let terms: Vec<_> = terms.iter().collect();
         assert_eq!(terms, [("api", 3), ("order", 3), ("orderservice", 3), ("service", 3), ("v2", 3)]);
+    }
+
+    #[test]
+    fn accents_are_found_composed_and_decomposed() {
+        for text in ["Un Café", "Un Cafe\u{301}"] {
+            let terms = SearchTerms::default().with(text, 1);
+            assert_eq!(terms.iter().map(|(term, _)| term).collect::<Vec<_>>(), ["café", "un"], "{text:?}");
+            assert_eq!(SearchTerms::of_query(text), ["un", "café"], "{text:?}");
+        }
     }
 
     #[test]
