@@ -151,7 +151,7 @@ impl AgentApi {
     /// A sentence that instructs the agent.
     pub async fn upload(&self, path: &str, identity: &Value, content: Vec<u8>) -> Result<(), ToolOutput> {
         let link: UploadLink = serde_json::from_value(self.post_json(path, identity).await?)
-            .map_err(|_| ToolOutput::error(UNREACHABLE))?;
+            .map_err(|_| ToolOutput::temporary_error(UNREACHABLE))?;
         let content = Bytes::from(content);
         let request = || {
             let request = match link.url.strip_prefix("/api/agent/") {
@@ -165,7 +165,7 @@ impl AgentApi {
         match repeated(request).await {
             Ok(response) if response.status().is_success() => Ok(()),
             Ok(response) => Err(refused(response).await),
-            Err(_) => Err(ToolOutput::error(UNREACHABLE)),
+            Err(_) => Err(ToolOutput::temporary_error(UNREACHABLE)),
         }
     }
 
@@ -196,7 +196,7 @@ async fn read_json(response: Result<Response, reqwest::Error>) -> Result<Value, 
         Ok(response) if response.status().is_success() => Ok(response.json().await.unwrap_or(Value::Null)),
         Ok(response) => Err(refused(response).await),
         // Without the URL and the cause, which the agent must not see.
-        Err(_) => Err(ToolOutput::error(UNREACHABLE)),
+        Err(_) => Err(ToolOutput::temporary_error(UNREACHABLE)),
     }
 }
 
@@ -217,5 +217,22 @@ async fn refused(response: Response) -> ToolOutput {
         StatusCode::UNAUTHORIZED => "This session may not call the agent API any more.".to_owned(),
         _ => format!("It was not done: {}", problem.sentence(status)),
     };
-    ToolOutput::error(text)
+    ToolOutput { may_succeed_later: may_succeed_later(status), ..ToolOutput::error(text) }
+}
+
+/// Whether a call that was refused with `status` may succeed later.
+fn may_succeed_later(status: StatusCode) -> bool {
+    status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_for_lack_of_capacity_are_temporary() {
+        for (code, is_temporary) in [(429, true), (500, true), (507, true), (401, false), (413, false)] {
+            assert_eq!(may_succeed_later(StatusCode::from_u16(code).unwrap()), is_temporary, "{code}");
+        }
+    }
 }

@@ -226,7 +226,10 @@ impl EventFilter for RunnerEventFilter {
                 RawEvent::TurnStarted { turn_id, message_id }
             }
             RawEvent::TurnCompleted { turn_id, output, outcome } => {
-                return self.ended(turn_id, output, outcome).await;
+                // The notices precede the end, so that they belong to the turn.
+                let mut passed = self.reports.turn_ended().await;
+                passed.extend(self.ended(turn_id, output, outcome).await?);
+                return Ok(passed);
             }
             RawEvent::AssistantMessage { content, turn_id } => {
                 if let AssistantContent::Thinking { text } = &content

@@ -1,7 +1,7 @@
 //! Stores files that the agent writes as artifacts, if its brief asks for it (S2 "Artifact extraction and sandbox teardown"; decision 84).
 //!
 //! A file is stored when the call that wrote it has succeeded, and before its result is published. So a pause, a stop or a crash after the
-//! result loses no content.
+//! result loses no content. While the control plane does not respond, files are stored at the end of the turn instead.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -26,11 +26,15 @@ use crate::kit::notices::notice;
 
 /// Name of the notice about a file that was not stored.
 const NOT_STORED: &str = "artifact_not_stored";
-/// The agent waits this long for the files of a call, so that a stop that waits for it keeps its limit (decision 12). A file without a
-/// response by then is listed as unreported at the end of the run.
+/// The agent waits this long in total, over all calls, until a file is stored again, so that a stop that waits for it keeps its limit
+/// (decision 12). The other files are stored at the end of the turn.
 const LIMIT: Duration = Duration::from_secs(20);
+/// The end of a turn waits this long for the files that were not stored before. The rest is listed as unreported at the end of the run.
+const LIMIT_AT_TURN_END: Duration = Duration::from_secs(10);
 /// Calls whose results are awaited. Those of later calls are not stored.
 const MAX_CALLS: usize = 1000;
+/// Files that are stored at the end of a turn.
+const MAX_POSTPONED: usize = 100;
 
 /// The files of the brief, and the calls that write them.
 pub(super) struct FileReports {
@@ -46,6 +50,44 @@ pub(super) struct FileReports {
 struct Calls {
     files: Vec<ArtifactFiles>,
     open: HashMap<ToolCallId, Vec<(ArtifactPath, ArtifactKind)>>,
+    /// The files that are stored at the end of the turn, each once.
+    postponed: Vec<WrittenFile>,
+    /// How long files were not stored, since the last one that was.
+    waited: Duration,
+}
+
+/// A file of the brief that a call has written.
+struct WrittenFile {
+    call: ToolCallId,
+    path: ArtifactPath,
+    kind: ArtifactKind,
+}
+
+enum StoreOutcome {
+    Stored,
+    /// The call moved it away.
+    Missing,
+    NotStored {
+        why: String,
+        may_succeed_later: bool,
+    },
+}
+
+impl Calls {
+    fn stored(&mut self, path: &ArtifactPath) {
+        self.waited = Duration::ZERO;
+        self.postponed.retain(|file| file.path != *path);
+    }
+
+    /// Returns the file if too many are postponed.
+    fn postpone(&mut self, file: WrittenFile) -> Result<(), WrittenFile> {
+        self.postponed.retain(|known| known.path != file.path);
+        if self.postponed.len() >= MAX_POSTPONED {
+            return Err(file);
+        }
+        self.postponed.push(file);
+        Ok(())
+    }
 }
 
 impl FileReports {
@@ -83,7 +125,7 @@ impl FileReports {
     /// Notes which files of the brief are among those that a call writes.
     pub(super) fn writes<'a>(&self, id: &ToolCallId, paths: impl IntoIterator<Item = &'a str>) {
         let mut state = self.state();
-        let Calls { files, open } = &mut *state;
+        let Calls { files, open, .. } = &mut *state;
         if files.is_empty() || open.len() >= MAX_CALLS {
             return;
         }
@@ -99,42 +141,76 @@ impl FileReports {
         }
     }
 
-    /// Stores the files that a call has written. Returns the notices about those that were not stored.
+    /// Stores the files that a call has written. Returns the notices about those that cannot be stored.
     pub(super) async fn ended(&self, id: &ToolCallId, is_error: bool) -> Vec<RawEvent> {
         let written = self.state().open.remove(id).filter(|_| !is_error).unwrap_or_default();
         let mut notices = Vec::new();
-        let deadline = Instant::now() + LIMIT;
         for (path, kind) in written {
-            if let Err(why) = self.store(id, &path, kind, deadline).await {
-                notices.push(notice(NOT_STORED, format!("{path} was not stored as an artifact. {why}")));
+            let file = WrittenFile { call: id.clone(), path, kind };
+            let begun = Instant::now();
+            let deadline = begun + LIMIT.saturating_sub(self.state().waited);
+            match self.store(&file, deadline).await {
+                StoreOutcome::Stored => self.state().stored(&file.path),
+                StoreOutcome::Missing => {}
+                StoreOutcome::NotStored { why, may_succeed_later: true } => {
+                    let mut state = self.state();
+                    state.waited += begun.elapsed();
+                    if let Err(file) = state.postpone(file) {
+                        notices.push(not_stored(&file.path, &why));
+                    }
+                }
+                StoreOutcome::NotStored { why, may_succeed_later: false } => {
+                    notices.push(not_stored(&file.path, &why));
+                }
             }
         }
         notices
     }
 
-    async fn store(
-        &self,
-        id: &ToolCallId,
-        path: &ArtifactPath,
-        kind: ArtifactKind,
-        deadline: Instant,
-    ) -> Result<(), String> {
-        let Some(report) = &self.report else { return Ok(()) };
+    /// Stores the files of the turn that were not stored after their calls. Returns the notices about those that are not stored now.
+    pub(super) async fn turn_ended(&self) -> Vec<RawEvent> {
+        let postponed = std::mem::take(&mut self.state().postponed);
+        let deadline = Instant::now() + LIMIT_AT_TURN_END;
+        let mut notices = Vec::new();
+        for file in postponed {
+            match self.store(&file, deadline).await {
+                StoreOutcome::Stored => self.state().stored(&file.path),
+                StoreOutcome::Missing => {}
+                StoreOutcome::NotStored { why, .. } => notices.push(not_stored(&file.path, &why)),
+            }
+        }
+        notices
+    }
+
+    /// Stores the content that a file has now, unless the deadline is over.
+    async fn store(&self, WrittenFile { call, path, kind }: &WrittenFile, deadline: Instant) -> StoreOutcome {
+        let Some(report) = &self.report else { return StoreOutcome::Missing };
         let found = self.roots.first().map(|root| root.join(path.as_str()).symlink_metadata());
         if let Some(Err(error)) = found
             && error.kind() == ErrorKind::NotFound
         {
-            // The call moved it away.
-            return Ok(());
+            return StoreOutcome::Missing;
         }
         let (progress, _) = mpsc::unbounded_channel();
         let context =
-            ToolContext { tool_call_id: id.to_string(), cancelled: CancellationToken::new(), progress };
-        let reported = report.run(json!({ "path": path, "kind": kind }), context);
+            ToolContext { tool_call_id: call.to_string(), cancelled: CancellationToken::new(), progress };
+        let reported = async {
+            // A request is not sent only to be cancelled.
+            if Instant::now() >= deadline {
+                std::future::pending::<()>().await;
+            }
+            report.run(json!({ "path": path, "kind": kind }), context).await
+        };
         match timeout_at(deadline, reported).await {
-            Ok(output) if output.is_error => Err(sentence(&output)),
-            Ok(_) => Ok(()),
-            Err(_) => Err(format!("The control plane did not respond within {} s.", LIMIT.as_secs())),
+            Ok(output) if output.is_error => StoreOutcome::NotStored {
+                why: sentence(&output),
+                may_succeed_later: output.may_succeed_later,
+            },
+            Ok(_) => StoreOutcome::Stored,
+            Err(_) => StoreOutcome::NotStored {
+                why: "The control plane did not respond in time.".to_owned(),
+                may_succeed_later: true,
+            },
         }
     }
 
@@ -149,6 +225,10 @@ impl FileReports {
     }
 }
 
+fn not_stored(path: &ArtifactPath, why: &str) -> RawEvent {
+    notice(NOT_STORED, format!("{path} was not stored as an artifact. {why}"))
+}
+
 fn sentence(output: &ToolOutput) -> String {
     let texts = output.content.iter().filter_map(|content| match content {
         UserContent::Text { text } => Some(text.as_str()),
@@ -160,6 +240,7 @@ fn sentence(output: &ToolOutput) -> String {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use async_trait::async_trait;
     use pilothouse_agent::model::ToolSpec;
@@ -168,9 +249,10 @@ mod tests {
 
     use super::*;
 
-    /// Stands for the tool, which calls the control plane. Refuses what is called `bad.md`, and does not respond to `slow*`.
+    /// Stands for the tool, which calls the control plane. Refuses what is called `bad.md`, and `busy.md` for the moment.
     struct Reports {
         spec: ToolSpec,
+        is_hanging: AtomicBool,
         calls: Mutex<Vec<(String, String)>>,
     }
 
@@ -182,12 +264,16 @@ mod tests {
 
         async fn run(&self, arguments: Value, context: ToolContext) -> ToolOutput {
             let path = arguments["path"].as_str().unwrap().to_owned();
-            let is_bad = path == "bad.md";
-            self.calls.lock().unwrap().push((context.tool_call_id, format!("{path} {}", arguments["kind"])));
-            if path.starts_with("slow") {
+            let kind = &arguments["kind"];
+            self.calls.lock().unwrap().push((context.tool_call_id, format!("{path} {kind}")));
+            if self.is_hanging.load(Ordering::Relaxed) {
                 std::future::pending::<()>().await;
             }
-            if is_bad { ToolOutput::error("It is refused.") } else { ToolOutput::text("{}") }
+            match path.as_str() {
+                "bad.md" => ToolOutput::error("It is refused."),
+                "busy.md" => ToolOutput::temporary_error("It is busy."),
+                _ => ToolOutput::text("{}"),
+            }
         }
     }
 
@@ -199,12 +285,12 @@ mod tests {
 
     fn fixture(adapter: &str) -> Fixture {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["a.md", "b.md", "bad.md", "c.rs", "slow1.md", "slow2.md"] {
+        for name in ["a.md", "b.md", "bad.md", "busy.md", "c.rs"] {
             std::fs::write(folder.path().join(name), name).unwrap();
         }
         let spec =
             ToolSpec { name: "report_artifact".into(), description: String::new(), input_schema: json!({}) };
-        let tool = Arc::new(Reports { spec, calls: Mutex::default() });
+        let tool = Arc::new(Reports { spec, is_hanging: AtomicBool::new(false), calls: Mutex::default() });
         let reports = FileReports::new(adapter, folder.path(), Some(Arc::clone(&tool) as _));
         let pattern = ArtifactPath::parse("*.md").unwrap();
         reports.configure(&[ArtifactFiles { pattern, kind: ArtifactKind::Document }]);
@@ -220,6 +306,11 @@ mod tests {
             self.reports.ended(&id, is_error).await
         }
 
+        fn set_hanging(&self, is_hanging: bool) {
+            self.tool.is_hanging.store(is_hanging, Ordering::Relaxed);
+        }
+
+        /// The calls of the tool since the last time.
         fn stored(&self) -> Vec<String> {
             self.tool.calls.lock().unwrap().drain(..).map(|(call, what)| format!("{call} {what}")).collect()
         }
@@ -271,11 +362,45 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn files_of_a_call_share_the_time_limit() {
         let at = fixture("acp");
+        at.set_hanging(true);
         let id = ToolCallId::parse("c1").unwrap();
-        at.reports.writes(&id, ["slow1.md", "slow2.md"]);
+        at.reports.writes(&id, ["a.md", "b.md"]);
         let begun = Instant::now();
-        assert_eq!(at.reports.ended(&id, false).await.len(), 2);
+        assert_eq!(at.reports.ended(&id, false).await, []);
         assert!(begun.elapsed() < 2 * LIMIT, "{:?}", begun.elapsed());
+        assert_eq!(at.reports.turn_ended().await.len(), 2);
+        assert!(begun.elapsed() < 2 * LIMIT, "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn hanging_control_plane_is_awaited_once_until_it_stores_a_file() {
+        let at = fixture("claude");
+        at.set_hanging(true);
+        let begun = Instant::now();
+        for (id, path) in [("c1", "a.md"), ("c2", "b.md"), ("c3", "a.md")] {
+            assert_eq!(at.call(id, "Write", json!({ "file_path": path }), false).await, [], "{id}");
+        }
+        assert!(begun.elapsed() < 2 * LIMIT, "{:?}", begun.elapsed());
+        assert_eq!(at.stored(), ["c1 a.md \"document\""]);
+
+        at.set_hanging(false);
+        assert_eq!(at.reports.turn_ended().await, []);
+        assert_eq!(at.stored(), ["c2 b.md \"document\"", "c3 a.md \"document\""]);
+        assert_eq!(at.reports.turn_ended().await, []);
+        at.call("c4", "Write", json!({ "file_path": "a.md" }), false).await;
+        assert_eq!(at.stored(), ["c4 a.md \"document\""], "it is stored after its call again");
+    }
+
+    #[tokio::test]
+    async fn temporary_failure_is_retried_once_at_the_end_of_the_turn() {
+        let at = fixture("claude");
+        assert_eq!(at.call("c1", "Write", json!({ "file_path": "busy.md" }), false).await, []);
+        at.call("c2", "Write", json!({ "file_path": "a.md" }), false).await;
+        let expected = notice(NOT_STORED, "busy.md was not stored as an artifact. It is busy.".to_owned());
+        assert_eq!(at.reports.turn_ended().await, [expected]);
+        assert_eq!(at.reports.turn_ended().await, []);
+        let (busy, other) = ("c1 busy.md \"document\"", "c2 a.md \"document\"");
+        assert_eq!(at.stored(), [busy, other, busy]);
     }
 
     #[tokio::test]

@@ -14,7 +14,8 @@ pub(super) fn output(result: CallToolResult) -> ToolOutput {
             result.structured_content.map_or_else(|| "(no output)".to_owned(), |value| value.to_string());
         content.push(text_block(text));
     }
-    ToolOutput { content, is_error: result.is_error.unwrap_or(false), ends_turn: false }
+    let is_error = result.is_error.unwrap_or(false);
+    ToolOutput { content, is_error, ends_turn: false, may_succeed_later: false }
 }
 
 fn block(block: ContentBlock) -> UserContent {

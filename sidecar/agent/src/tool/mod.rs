@@ -44,16 +44,28 @@ pub struct ToolOutput {
     pub is_error: bool,
     /// Whether the agent's turn ends with this call, without another model call, because the agent hands off its work.
     pub ends_turn: bool,
+    /// Whether an error is temporary, so that the same call may succeed later.
+    pub may_succeed_later: bool,
 }
 
 impl ToolOutput {
     pub fn text(text: impl Into<String>) -> Self {
-        Self { content: vec![UserContent::Text { text: text.into() }], is_error: false, ends_turn: false }
+        Self {
+            content: vec![UserContent::Text { text: text.into() }],
+            is_error: false,
+            ends_turn: false,
+            may_succeed_later: false,
+        }
     }
 
     /// The text tells the model what to do.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
+    }
+
+    /// An error after which the same call may succeed later.
+    pub fn temporary_error(text: impl Into<String>) -> Self {
+        Self { may_succeed_later: true, ..Self::error(text) }
     }
 }
 

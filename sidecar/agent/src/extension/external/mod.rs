@@ -199,6 +199,7 @@ impl Extension for External {
                 content: response.content.map_or(output.content, Into::into),
                 is_error: response.is_error.unwrap_or(output.is_error),
                 ends_turn: output.ends_turn,
+                may_succeed_later: output.may_succeed_later,
             },
             Ok(None) | Err(_) => output,
         }

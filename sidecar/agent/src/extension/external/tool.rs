@@ -47,9 +47,12 @@ impl Tool for ExternalTool {
             return ToolOutput::error("The call was stopped.");
         };
         match response.map(serde_json::from_value::<ToolResponse>) {
-            Ok(Ok(response)) => {
-                ToolOutput { content: response.content.into(), is_error: response.is_error, ends_turn: false }
-            }
+            Ok(Ok(response)) => ToolOutput {
+                content: response.content.into(),
+                is_error: response.is_error,
+                ends_turn: false,
+                may_succeed_later: false,
+            },
             Ok(Err(error)) => ToolOutput::error(format!("the extension's answer is not understood: {error}")),
             Err(error) => ToolOutput::error(format!("the extension did not run the tool: {error}")),
         }
