@@ -1,11 +1,11 @@
 //! The complete workflow with an agent of the Agent Client Protocol: `claude-agent-acp`, if it is installed (`tests/agents`). Only its
 //! model is scripted.
 //!
-//! Functions in the cloud cannot reach that model, so this test needs the embedded server.
+//! Functions in the cloud cannot reach that model, so these tests need the embedded server.
 
 use std::path::{Path, PathBuf};
 
-use pilothouse_model_server::{ModelServer, Script, Step, fixture};
+use pilothouse_model_server::{Conversation, ModelServer, Script, Step, fixture};
 use pilothouse_tests::{ServerProcess, Session};
 use serde_json::{Value, json};
 
@@ -119,4 +119,58 @@ async fn acp_agent_makes_the_tests_pass_and_resumes_after_a_kill() {
     assert!(last.contains(fixture::TASK) && last.contains("do you remember?"), "the whole conversation");
     assert_ne!(view["budget"]["estimatedCostUsd"], "0", "{view}");
     assert!(!session.everything().await.contains(KEY), "the API key of the model is visible");
+}
+
+/// The agent names the files of a call in messages of the protocol, some of them only when the call has ended.
+#[tokio::test]
+async fn files_that_the_brief_names_become_artifacts_of_an_acp_agent() {
+    let Some(program) = program() else { return };
+    let home = tempfile::tempdir().unwrap();
+    let model = ModelServer::start(Script::default()).await.unwrap();
+    let environment = [
+        ("ANTHROPIC_BASE_URL", &*model.base_url()),
+        ("ANTHROPIC_API_KEY", KEY),
+        ("PILOTHOUSE_ACP_CLAUDE", program.to_str().unwrap()),
+    ];
+    let server = ServerProcess::start_with(1, &environment).await;
+    let (api, work) = (server.api(), server.work_folder());
+    let write = |path: &str, content: &str| {
+        Step::tool("Write", json!({ "file_path": work.join(path), "content": content }))
+    };
+    let guide = work.join("docs/guide.md");
+    let edit = json!({ "file_path": guide, "old_string": "Kettles", "new_string": "Teapots" });
+    let steps = vec![
+        write("docs/guide.md", "Kettles have a lid.\n"),
+        write("notes.txt", "Not a result.\n"),
+        Step::tool("Edit", edit),
+        Step::text("Written."),
+    ];
+    let writer = Conversation { offers: Some("Write".into()), steps, ..Conversation::default() };
+    model.play(Script { conversations: vec![writer], ..Script::default() });
+
+    let shop = json!({ "name": "Shop", "workstreams": [{ "id": "api", "name": "The API" }] });
+    let shop = api.post("/api/projects", shop).await.expect(201).body;
+    let quiet = json!({ "HOME": home.path(), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1" });
+    let body = json!({
+        "projectId": shop["id"],
+        "brief": { "role": "Writer", "workstream": "api", "adapter": "acp", "providerConfig": { "env": quiet },
+            "artifactFiles": [{ "pattern": "docs/*.md", "kind": "document" }] },
+        "objective": "Write a guide",
+        "workingDirectory": work,
+        "budgetCapUsd": "5",
+    });
+    let session = Session::spawn(&api, body).await;
+    session.until_said("Written.").await;
+    let calls = session.tool_calls().await;
+    let failed: Vec<_> = calls.iter().filter(|call| call["result"]["isError"] == true).collect();
+    assert!(failed.is_empty() && calls.len() == 3, "{calls:#?}");
+    assert_eq!(std::fs::read_to_string(&guide).unwrap(), "Teapots have a lid.\n");
+
+    let listed = api.get("/api/artifacts").await.expect(200).body["items"].clone();
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!((&listed[0]["path"], &listed[0]["version"]), (&json!("docs/guide.md"), &json!(2)));
+    for (version, content) in [(1, "Kettles have a lid.\n"), (2, "Teapots have a lid.\n")] {
+        let path = format!("/api/artifacts/{}/versions/{version}/content", listed[0]["id"].as_str().unwrap());
+        assert_eq!(api.get(&path).await.expect(200).text, content);
+    }
 }
