@@ -110,22 +110,27 @@ impl ProjectFixture {
         fixture.tell(AgentFact::ContextExhausted).await;
         let session = fixture.app.store.session(fixture.session).await.unwrap().unwrap();
         let id = session.chain_id().unwrap();
-        let mut loaded = fixture.app.store.any_aggregate::<SessionChain>(id).await.unwrap().unwrap();
+        fixture.fill_chain(id).await;
+        fixture.end_run().await;
+        fixture.react().await;
+        (fixture, id)
+    }
+
+    /// Gives a chain as many sessions as it can have. The last one is that of the fixture.
+    async fn fill_chain(&self, id: SessionChainId) {
+        let mut loaded = self.app.store.any_aggregate::<SessionChain>(id).await.unwrap().unwrap();
         let chained = |position: usize, id: String| json!({ "sessionId": id, "position": position, "joinedAt": "2026-05-01T12:00:00.000Z" });
         let others: Vec<_> = (2..SessionChain::MAX_SESSIONS)
             .map(|position| chained(position, Uuid::from_u128(position as u128).to_string()))
-            .chain([chained(SessionChain::MAX_SESSIONS, fixture.session.to_string())])
+            .chain([chained(SessionChain::MAX_SESSIONS, self.session.to_string())])
             .collect();
         let mut full = serde_json::to_value(&loaded.value).unwrap();
         full["first"] = chained(1, Uuid::from_u128(1).to_string());
         full["others"] = json!(others);
         loaded.value = serde_json::from_value(full).unwrap();
         let mut commit = Commit::new();
-        fixture.app.record_aggregate(&mut commit, &loaded, Cause::Clock, Vec::new()).unwrap();
-        fixture.app.store.commit(commit).await.unwrap();
-        fixture.end_run().await;
-        fixture.react().await;
-        (fixture, id)
+        self.app.record_aggregate(&mut commit, &loaded, Cause::Clock, Vec::new()).unwrap();
+        self.app.store.commit(commit).await.unwrap();
     }
 
     async fn chain_status(&self, chain: SessionChainId) -> String {
@@ -397,6 +402,28 @@ async fn restarted_continuation_goes_on_in_its_chain() {
     assert!(status < 300, "{body}");
     fixture.react().await;
     assert_eq!(fixture.chain_status(id).await, "Completed");
+}
+
+#[tokio::test]
+async fn restart_in_a_full_chain_is_refused_and_the_session_can_resume() {
+    let mut fixture = ProjectFixture::working().await;
+    fixture.tell(AgentFact::ContextExhausted).await;
+    fixture.end_run().await;
+    fixture.react().await;
+    fixture.session = fixture.loaded_agent().await.value.current_session_id();
+    fixture.react().await;
+    fixture.start_turn().await;
+    let session = fixture.app.store.session(fixture.session).await.unwrap().unwrap();
+    fixture.fill_chain(session.chain_id().unwrap()).await;
+    fixture.end_run().await;
+    fixture.react().await;
+    let decision = fixture.only("").await;
+    assert_eq!(decision["kind"], "crash_recovery");
+    let (status, body) = fixture.resolve_decision(&decision, ProjectFixture::recover("restart")).await;
+    assert_eq!((status, &body["code"]), (409, &json!("chain-full")), "{body}");
+    assert!(body["detail"].as_str().unwrap().contains("the maximum of 800 sessions"), "{body}");
+    let (status, body) = fixture.resolve_decision(&decision, ProjectFixture::recover("resume")).await;
+    assert_eq!(status, 200, "{body}");
 }
 
 #[tokio::test]
