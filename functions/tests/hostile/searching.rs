@@ -77,6 +77,20 @@ async fn search_reads_a_limited_number_of_entries() {
 }
 
 #[tokio::test]
+async fn search_reads_a_limited_number_of_expired_entries() {
+    let fixture = ApiFixture::new().await;
+    let id = session(&fixture).await;
+    let mut texts: Vec<_> = (0..2500).map(|n| format!("line {n}")).collect();
+    texts[2498] = "A needle near the end".to_owned();
+    record(&fixture, id, &Cause::Clock, &texts).await;
+    fixture.table.expire_journals_up_to(2400);
+    let (matches, reads) = search(&fixture, id, "needle").await;
+    assert_eq!(matches.len(), 1, "{matches:#?}");
+    // The session, and 2,000 entries in 20 reads.
+    assert_eq!((reads[0], reads.len()), (21, 2), "{reads:?}");
+}
+
+#[tokio::test]
 async fn search_reads_a_limited_number_of_bytes() {
     let fixture = ApiFixture::new().await;
     let id = session(&fixture).await;

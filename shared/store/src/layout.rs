@@ -150,6 +150,11 @@ pub(crate) fn journal_sort(sequence: u64) -> String {
     format!("{JOURNAL_ENTRIES}{sequence:016}")
 }
 
+/// The sequence of a journal entry with this sort key.
+pub(crate) fn journal_sequence(sort: &str) -> Option<u64> {
+    sort.strip_prefix(JOURNAL_ENTRIES)?.parse().ok()
+}
+
 pub(crate) fn sent(id: AgentSessionId, message: MessageId) -> Key {
     Key::new(session_partition(id), format!("M#{message}"))
 }

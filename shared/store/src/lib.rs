@@ -53,7 +53,7 @@ pub use layout::{DATA_FORMAT, JournalView};
 pub use pilothouse_sqlite::{Clock, is_disk_full, system_clock};
 pub use pool::{LineScope, LoadedPool, OwnerBrakes};
 pub use redrive::{QuarantineRecord, Redrive};
-pub use repository::{Claim, Listing, Store};
+pub use repository::{Claim, JournalPage, Listing, Store};
 pub use retention::{InvalidRetention, Retention};
 pub use watch::ClockSweep;
 pub use webhooks::WebhooksGuard;

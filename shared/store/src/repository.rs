@@ -33,6 +33,15 @@ pub struct Listing<T> {
     pub next: Option<Position>,
 }
 
+/// A part of a journal, latest first.
+#[derive(Debug, Clone, Default)]
+pub struct JournalPage {
+    /// Without those that have expired.
+    pub entries: Vec<JournalEntry>,
+    /// The sequence of the last entry that was read, which may have expired; `None` at the begin of the journal.
+    pub read_to: Option<u64>,
+}
+
 /// A worker's claim of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -363,21 +372,23 @@ impl Store {
         self.list_up_to(Query::new(partition, range, limit)).await
     }
 
-    /// Journal entries before `before`, latest first. Expired entries are missing. A result shorter than `limit` means that there are
-    /// no more.
-    pub async fn journal_before(
+    /// Journal entries before `before`, latest first. Reads at most `limit` entries, and a page of the table, including entries that
+    /// have expired and are not deleted yet.
+    pub async fn journal_page_before(
         &self,
         id: AgentSessionId,
         before: u64,
         limit: usize,
-    ) -> Result<Vec<JournalEntry>, StoreError> {
+    ) -> Result<JournalPage, StoreError> {
         let last = before.saturating_sub(1).min(layout::MAX_SEQUENCE);
         if last == 0 {
-            return Ok(Vec::new());
+            return Ok(JournalPage::default());
         }
         let range = SortRange::Between(layout::journal_sort(1), layout::journal_sort(last));
-        let partition = layout::session_partition(id);
-        self.list_up_to(Query { descending: true, ..Query::new(partition, range, limit) }).await
+        let query = Query::new(layout::session_partition(id), range, limit);
+        let Listing { items: entries, next } = self.list(Query { descending: true, ..query }).await?;
+        let read_to = next.and_then(|position| layout::journal_sequence(&position.sort));
+        Ok(JournalPage { entries, read_to })
     }
 
     /// Lists items until the limit of the query is reached, because a page may end at its size before.

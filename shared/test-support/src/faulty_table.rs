@@ -1,5 +1,5 @@
-//! A table with faults: a commit of somebody else comes first, a response is lost, the disk is full, or the process crashes at a
-//! transaction.
+//! A table with faults: a commit of somebody else comes first, a response is lost, the disk is full, the process crashes at a
+//! transaction, or expired items make pages short.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -35,6 +35,7 @@ pub struct FaultyTable {
     outcome_lost: Arc<AtomicBool>,
     disk_full: Arc<AtomicBool>,
     crash: Arc<Mutex<Crash>>,
+    expired_up_to: Arc<Mutex<Option<String>>>,
     reads: Arc<AtomicUsize>,
 }
 
@@ -52,6 +53,7 @@ impl FaultyTable {
             outcome_lost: Arc::default(),
             disk_full: Arc::default(),
             crash: Arc::default(),
+            expired_up_to: Arc::default(),
             reads: Arc::default(),
         }
     }
@@ -69,6 +71,12 @@ impl FaultyTable {
     /// Commits the next transaction and reports a conflict to its caller, as `DynamoDB` does if the first response was lost.
     pub fn lose_next_outcome(&self) {
         self.outcome_lost.store(true, Ordering::SeqCst);
+    }
+
+    /// Journal entries up to this sequence have expired and are not deleted yet. As in `DynamoDB`, a query reads them and returns a page
+    /// without them.
+    pub fn expire_journals_up_to(&self, sequence: u64) {
+        *self.expired_up_to.lock().unwrap() = Some(format!("J#{sequence:016}"));
     }
 
     /// Sets whether the disk is full: then writes fail, and reads succeed.
@@ -138,7 +146,11 @@ impl Table for FaultyTable {
 
     async fn query(&self, query: &Query) -> Result<Page, TableError> {
         self.read()?;
-        self.table.query(query).await
+        let mut page = self.table.query(query).await?;
+        if let Some(last) = &*self.expired_up_to.lock().unwrap() {
+            page.items.retain(|item| !item.key.sort.starts_with("J#") || item.key.sort > *last);
+        }
+        Ok(page)
     }
 
     async fn transact(&self, writes: Vec<Write>) -> Result<(), TableError> {

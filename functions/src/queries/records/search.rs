@@ -10,6 +10,7 @@ use pilothouse_app::http::request::Parameters;
 use pilothouse_app::http::{Owner, PageRequest, Problem, Session};
 use pilothouse_app::{App, journal_search};
 use pilothouse_domain::text_search::SearchWords;
+use pilothouse_store::JournalPage;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("records-search", Verb::Get, "/api/agents/sessions/{id}/search", |verb| {
@@ -20,7 +21,7 @@ pub const FUNCTION: HttpFunction =
     .query(&["query", "limit", "cursor"])
     .output::<Page<TextMatch>>(&[200]);
 
-/// The largest number of entries that one request reads.
+/// The largest number of entries that one request reads. Those that have expired and are not deleted yet count.
 const MAX_ENTRIES_READ: usize = 2000;
 /// A request reads no further entries when those that it has read exceed this number of bytes. Entries may be 128 KB long.
 const MAX_BYTES_READ: usize = 8 * 1024 * 1024;
@@ -52,9 +53,8 @@ async fn search_texts(
     let mut items = Vec::new();
     let (mut entries_read, mut bytes_read) = (0, 0);
     while entries_read < MAX_ENTRIES_READ {
-        let entries = app.store.journal_before(id, before, READ).await?;
-        let is_end = entries.len() < READ;
-        entries_read += entries.len();
+        let begin = before;
+        let JournalPage { entries, read_to } = app.store.journal_page_before(id, begin, READ).await?;
         for entry in entries {
             if items.len() == page.limit || bytes_read > MAX_BYTES_READ {
                 return Ok(Json(Page { items, next_cursor: Some(cursor(before)) }));
@@ -63,9 +63,12 @@ async fn search_texts(
             bytes_read += journal_search::size(&entry);
             items.extend(journal_search::find(&entry, &words));
         }
-        if is_end {
+        let Some(read_to) = read_to else {
             return Ok(Json(Page { items, next_cursor: None }));
-        }
+        };
+        before = read_to;
+        // Sequences have no gaps, except those of deleted entries.
+        entries_read += usize::try_from(begin.saturating_sub(read_to)).unwrap_or(READ).min(READ);
     }
     Ok(Json(Page { items, next_cursor: Some(cursor(before)) }))
 }
