@@ -1,5 +1,5 @@
 //! The recovery of an agent of a project after a crash (S2, "Crash recovery"): a retry of its session, or a new session. Neither passes a
-//! brake: both wait for a slot of the pool. Like a retry by hand, both need room for a sidecar.
+//! brake: both wait for a slot of the pool. Like a retry by hand, both need room for a sidecar, except a new session that waits.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::session_start::StartRoom;
 use pilothouse_domain::decision::{Decision, Recovery, Resolution};
 use pilothouse_domain::journal::Cause;
+use pilothouse_domain::pool::Allocation;
 use pilothouse_domain::project::ProjectError;
 use pilothouse_domain::{DomainContext, Project, ProjectAgent, SessionChain};
 use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation, LoadedPool, WorkerKey};
@@ -102,11 +103,13 @@ impl RecoveryState {
             let of_chain = chain.value.admit_restart(&mut restart, failed, ctx)?;
             app.record_aggregate(commit, &chain, cause.clone(), of_chain)?;
         }
-        self.room.reserve(app)?;
         let mut new = LoadedConversation::new(restart.new);
         let (before, id) = (self.failed.conversation.session.id(), new.conversation.session.id());
         self.pool.value.follow(before, id);
-        let (_, allocated) = self.pool.value.allocate(&mut new.conversation.session, ctx)?;
+        let (allocation, allocated) = self.pool.value.allocate(&mut new.conversation.session, ctx)?;
+        if allocation != Allocation::Waits {
+            self.room.reserve(app)?;
+        }
         let mut of_new = app.with_consequences(&mut new.conversation, restart.of_new, ctx);
         of_new.extend(allocated);
         let of_agent = self.agent.value.continue_in(id, ctx);

@@ -4,10 +4,13 @@
 
 mod brakes;
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use axum::body::Body;
 use http::Request;
 use pilothouse_app::http::auth::VerifiedOwner;
-use pilothouse_app::{App, FreshIds};
+use pilothouse_app::{App, FreshIds, Parts};
 use pilothouse_domain::announcement::publishes;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::pool::{Allocation, SessionPool};
@@ -15,7 +18,7 @@ use pilothouse_domain::{AgentSession, AgentSessionId, SessionEvent, UserId};
 use pilothouse_functions::reactions;
 use pilothouse_store::table::{Condition, Key, Table as _, Write};
 use pilothouse_store::{Commit, system_clock};
-use pilothouse_test_support::{EmbeddedEngines, new_session, received};
+use pilothouse_test_support::{EmbeddedEngines, InertRuntime, new_session, received};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -28,6 +31,10 @@ impl PoolFixture {
     async fn open() -> Self {
         let engines = EmbeddedEngines::open(system_clock()).await;
         Self { app: App::new(engines.parts()), engines }
+    }
+
+    fn set_runtime(&mut self, runtime: InertRuntime) {
+        self.app = App::new(Parts { runtime: Arc::new(runtime), ..self.engines.parts() });
     }
 
     async fn call(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
@@ -98,6 +105,29 @@ impl PoolFixture {
         let waiting = pool["waiting"].as_array().unwrap();
         waiting.iter().map(|waiting| waiting["sessionId"].as_str().unwrap().to_owned()).collect()
     }
+}
+
+/// A burst of starts that wait does not use up the room for sidecars.
+#[tokio::test]
+async fn only_a_start_with_a_slot_reserves_room_for_a_sidecar() {
+    let mut fixture = PoolFixture::open().await;
+    let runtime = InertRuntime::without_workspace();
+    let reserved = Arc::clone(&runtime.reserved);
+    let full = InertRuntime { has_room: false, ..runtime.clone() };
+    fixture.set_slots(1).await;
+    fixture.set_runtime(full.clone());
+    let body = json!({ "workingDirectory": "/w", "objective": "Do it", "budgetCapUsd": "1" });
+    let (status, body) = fixture.call("POST", "/sessions", body).await;
+    assert_eq!((status, &body["code"]), (503, &json!("server-at-capacity")), "{body}");
+
+    fixture.set_runtime(runtime);
+    fixture.start(201).await;
+    fixture.start(202).await;
+    assert_eq!(reserved.load(Ordering::Relaxed), 1);
+
+    fixture.set_runtime(full);
+    let waiting = fixture.start(202).await;
+    assert!(fixture.line().await.contains(&waiting.to_string()));
 }
 
 /// A raised maximum starts the sessions behind one that no longer exists.

@@ -45,6 +45,15 @@ async fn agent_spawned_under_a_brake_is_released_alone() {
 }
 
 #[tokio::test]
+async fn agent_that_waits_needs_no_room_for_a_sidecar() {
+    let mut fixture = ProjectFixture::working().await;
+    fixture.set_room(false);
+    assert_eq!(fixture.pull(json!({ "type": "all" })).await.0, 202);
+    let (_, session) = fixture.another().await;
+    assert!(!fixture.has_run(&session).await);
+}
+
+#[tokio::test]
 async fn only_brake_need_not_be_named_to_release_it() {
     let fixture = ProjectFixture::working().await;
     let release = async |body: Value| fixture.send("POST", "/api/brake/release", body).await;

@@ -727,6 +727,21 @@ async fn recovery_needs_room_for_a_sidecar() {
 }
 
 #[tokio::test]
+async fn restart_that_waits_for_a_slot_needs_no_room() {
+    let mut fixture = ProjectFixture::crashed(Value::Null).await;
+    let decision = fixture.only("").await;
+    let (status, body) =
+        fixture.send("PATCH", "/api/agents/pool", json!({ "maxConcurrentSessions": 1 })).await;
+    assert_eq!(status, 200, "{body}");
+    let other = json!({ "workingDirectory": "/w", "objective": "Do it", "budgetCapUsd": "1" });
+    let (status, body) = fixture.send("POST", "/api/agents/sessions", other).await;
+    assert!(status < 300, "{body}");
+    fixture.set_room(false);
+    let (status, body) = fixture.resolve_decision(&decision, ProjectFixture::recover("restart")).await;
+    assert_eq!(status, 200, "{body}");
+}
+
+#[tokio::test]
 async fn automatic_recovery_waits_for_room() {
     let conditions = json!({ "minTrustScore": 0, "cooldownMs": 0 });
     let policy = json!({ "autoRestart": true, "autoRestartConditions": conditions });

@@ -36,7 +36,7 @@ pub trait AgentRuntime: Send + Sync {
         false
     }
 
-    /// Checks whether another session may start, before any of its data is stored.
+    /// Reserves room for a session that has a slot, before any of its data is stored.
     fn admit_start(&self) -> Result<(), AtCapacity> {
         Ok(())
     }

@@ -10,7 +10,8 @@
 //!
 //! A connection moves from the first part to another with its first authenticated request. If that part is full, an idle
 //! connection is closed in its favour, or the request is refused with `server-at-capacity`. A session start is refused in the
-//! same way while there is no room for another sidecar.
+//! same way if it gets a slot and there is no room for another sidecar. The launch of a session that waited for its slot checks for
+//! room itself.
 //!
 //! | module | content |
 //! |---|---|
@@ -247,7 +248,7 @@ impl Connections {
         Arc::new(Connection { id, close, close_socket: Arc::default(), all: Arc::clone(self) })
     }
 
-    /// Reserves room for the sidecar of a new session.
+    /// Reserves room for the sidecar of a session that has a slot.
     pub(super) fn admit_start(&self) -> Result<(), AtCapacity> {
         let mut registry = self.registry();
         let now = Instant::now();
@@ -269,7 +270,7 @@ impl Connections {
         Ok(())
     }
 
-    /// Checks that an admitted sidecar can be launched. Only the reserve for files must remain.
+    /// Checks that a sidecar can be launched, whether or not room was reserved for it. Only the reserve for files must remain.
     pub(super) fn admit_launch(&self) -> Result<(), AtCapacity> {
         let open = file_descriptors::open().unwrap_or_else(|| self.registry().all.len());
         if open + self.limits.files + PER_RUN > self.limits.descriptors {

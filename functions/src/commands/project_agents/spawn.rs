@@ -139,15 +139,15 @@ async fn spawn_agent(
     plan.project = Some(new.membership());
     let room = StartRoom::default();
     let load = async || {
-        room.reserve(&app)?;
         app.ensure_covers_start(&project).await?;
         let start = app.load_start(&plan).await?;
         let time = app.project_time(project.id()).await?.ok_or_else(Problem::no_project)?;
         let project = app.chosen_project(&command.owner, Some(project.id())).await?;
         Ok(SpawnState { start, project, time })
     };
-    let decide =
-        |state, ctx: &mut DomainContext<'_>| decide(&app, &command, state, &plan, (&new, &warnings), ctx);
+    let decide = |state, ctx: &mut DomainContext<'_>| {
+        decide(&app, &command, state, &plan, (&new, &warnings), &room, ctx)
+    };
     let mut response = app.unit_of_work().run_command(&command, load, decide).await?;
     show_key(&app, &mut response);
     Ok(response)
@@ -198,6 +198,7 @@ fn decide(
     SpawnState { start, mut project, time }: SpawnState,
     plan: &SessionPlan,
     (new, warnings): (&NewAgent, &[String]),
+    room: &StartRoom,
     ctx: &mut DomainContext<'_>,
 ) -> Result<Decision<CommandResponse>, Problem> {
     let of_project = project.value.add_agent(new.id, new.brief.workstream.clone(), ctx)?;
@@ -205,6 +206,7 @@ fn decide(
     let (agent, of_agent) = ProjectAgent::spawn(new.clone(), &project.value.definition().trust, tick, ctx);
     let agent = LoadedAggregate::new(agent);
     let mut opening = app.prepare_plan(start, &command.cause(), plan.clone(), ctx)?;
+    room.reserve_for(app, &opening)?;
     app.record_aggregate(&mut opening.commit, &project, command.cause(), of_project)?;
     app.record_aggregate(&mut opening.commit, &agent, command.cause(), of_agent)?;
     let session = &opening.loaded.conversation.session;

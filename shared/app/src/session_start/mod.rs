@@ -205,7 +205,8 @@ impl App {
 
     /// Opens a session for its owner. The response is 201 with a slot, or 202 for a Queued session. `show` may embed the session
     /// in a larger response. `store_images` runs before the commit, so that a refused start leaves nothing. Fails with
-    /// [`Problem::Pool`] when too many sessions wait.
+    /// [`Problem::Pool`] when too many sessions wait, and with [`Problem::AtCapacity`] when it has a slot and there is no room for its
+    /// sidecar.
     pub async fn open_for_owner<V: Serialize, B: Future<Output = Result<(), Problem>>>(
         &self,
         command: &CommandContext,
@@ -214,12 +215,10 @@ impl App {
         store_images: impl FnMut() -> B,
     ) -> Result<CommandResponse, Problem> {
         let room = StartRoom::default();
-        let load = async || {
-            room.reserve(self)?;
-            self.load_start(plan).await
-        };
+        let load = async || self.load_start(plan).await;
         let decide = |state: StartState, ctx: &mut DomainContext<'_>| {
             let opening = self.prepare_plan(state, &command.cause(), plan.clone(), ctx)?;
+            room.reserve_for(self, &opening)?;
             let response = opening.response(&show(opening.view())?)?;
             Ok(Decision::Commit(opening.commit, response))
         };
@@ -238,6 +237,11 @@ impl StartRoom {
     /// Later calls return the result of the first one.
     pub fn reserve(&self, app: &App) -> Result<(), AtCapacity> {
         *self.0.get_or_init(|| app.runtime.admit_start())
+    }
+
+    /// Like [`Self::reserve`] if the session has a slot. The sidecar of a waiting session starts later, and its launch checks for room.
+    pub fn reserve_for(&self, app: &App, opening: &Opening) -> Result<(), AtCapacity> {
+        if opening.waits { Ok(()) } else { self.reserve(app) }
     }
 }
 
