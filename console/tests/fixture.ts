@@ -32,12 +32,16 @@ export async function open(page: Page, path: string): Promise<void> {
   await page.goto(new URL(path, page.url()).href)
 }
 
+/** Repeats the analysis for some seconds, because parts of a page that has just changed may still cover each other. */
 export async function expectAccessible(page: Page): Promise<void> {
+  await expect.poll(() => accessibilityViolations(page)).toEqual([])
+}
+
+async function accessibilityViolations(page: Page): Promise<string[]> {
   const { violations } = await new AxeBuilder({ page })
     .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'])
     .analyze()
-  const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => String(target[0])).join(', ')}`)
-  expect(found).toEqual([])
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => String(target[0])).join(', ')}`)
 }
 
 /** Whether the test runs at the width of a phone. */
