@@ -116,6 +116,18 @@ impl ProjectFixture {
         (fixture, id)
     }
 
+    /// The agent works in the second session of its chain.
+    async fn continued() -> Self {
+        let mut fixture = Self::working().await;
+        fixture.tell(AgentFact::ContextExhausted).await;
+        fixture.end_run().await;
+        fixture.react().await;
+        fixture.session = fixture.loaded_agent().await.value.current_session_id();
+        fixture.react().await;
+        fixture.start_turn().await;
+        fixture
+    }
+
     /// Gives a chain as many sessions as it can have. The last one is that of the fixture.
     async fn fill_chain(&self, id: SessionChainId) {
         let mut loaded = self.app.store.any_aggregate::<SessionChain>(id).await.unwrap().unwrap();
@@ -406,13 +418,7 @@ async fn restarted_continuation_goes_on_in_its_chain() {
 
 #[tokio::test]
 async fn restart_in_a_full_chain_is_refused_and_the_session_can_resume() {
-    let mut fixture = ProjectFixture::working().await;
-    fixture.tell(AgentFact::ContextExhausted).await;
-    fixture.end_run().await;
-    fixture.react().await;
-    fixture.session = fixture.loaded_agent().await.value.current_session_id();
-    fixture.react().await;
-    fixture.start_turn().await;
+    let fixture = ProjectFixture::continued().await;
     let session = fixture.app.store.session(fixture.session).await.unwrap().unwrap();
     fixture.fill_chain(session.chain_id().unwrap()).await;
     fixture.end_run().await;
@@ -428,13 +434,7 @@ async fn restart_in_a_full_chain_is_refused_and_the_session_can_resume() {
 
 #[tokio::test]
 async fn restart_leaves_a_cancelled_chain_as_it_is() {
-    let mut fixture = ProjectFixture::working().await;
-    fixture.tell(AgentFact::ContextExhausted).await;
-    fixture.end_run().await;
-    fixture.react().await;
-    fixture.session = fixture.loaded_agent().await.value.current_session_id();
-    fixture.react().await;
-    fixture.start_turn().await;
+    let fixture = ProjectFixture::continued().await;
     fixture.end_run().await;
     fixture.react().await;
     let failed = fixture.app.store.session(fixture.session).await.unwrap().unwrap();
