@@ -106,7 +106,7 @@ impl Database {
     }
 
     /// Like [`Self::write`], but returns before the changes are on the disk. They survive the end of this process. A power failure may
-    /// undo them, never without everything that was written later. For what is repeated after a power failure anyway.
+    /// undo them, together with all later changes. Use it for changes that are repeated after a power failure.
     pub async fn write_unsynced<T, E, F>(&self, write: F) -> Result<T, WriteError<E>>
     where
         T: Send + 'static,

@@ -58,12 +58,12 @@ pub(crate) struct JobOutcome {
     answer: CommitCallback,
 }
 
-/// Until when the caller of a job waits.
+/// What the changes of a job survive when its caller gets the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// Until the changes survive a power failure.
+    /// A power failure.
     Disk,
-    /// Until the changes survive the end of the process. A power failure may undo them, as long as no later job had [`Self::Disk`].
+    /// The end of the process. A power failure may undo them until a later job with [`Self::Disk`] is committed.
     Process,
 }
 
@@ -141,7 +141,7 @@ pub(crate) struct Counters {
 
 pub(crate) struct Writer {
     pub(crate) conn: Connection,
-    /// How far the connection waits for the disk at present.
+    /// The current setting of the connection.
     pub(crate) durability: Cell<Durability>,
     pub(crate) jobs: mpsc::Receiver<Box<dyn Job>>,
     pub(crate) topics: Arc<Topics>,

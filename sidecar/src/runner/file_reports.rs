@@ -249,7 +249,7 @@ mod tests {
 
     use super::*;
 
-    /// Stands for the tool, which calls the control plane. Refuses what is called `bad.md`, and `busy.md` for the moment.
+    /// A fake of the tool that calls the control plane. It refuses `bad.md`, and refuses `busy.md` temporarily.
     struct Reports {
         spec: ToolSpec,
         is_hanging: AtomicBool,

@@ -212,7 +212,7 @@ impl Spool {
         .await
     }
 
-    /// Like [`Self::write`], but returns before the changes are on the disk. For what is repeated after a power failure.
+    /// Like [`Self::write`], but returns before the changes are on the disk. Use it for changes that are repeated after a power failure.
     async fn write_unsynced<T, F>(&self, job: F) -> Result<T, SpoolError>
     where
         T: Send + 'static,
