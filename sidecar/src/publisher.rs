@@ -1,11 +1,12 @@
 //! Publishes the spool in order: an envelope is sent only after its predecessor was accepted. Where requests are billed, envelopes
-//! that are not urgent are sent together ([`BatchWindow`]).
+//! that are not urgent are sent together ([`BatchWindow`]). The receipt of a command waits briefly for the outcome.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pilothouse_wire::gateway::SendEntry;
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tracing::{debug, warn};
 
 use crate::batching::BatchWindow;
@@ -14,12 +15,14 @@ use crate::faults::Faults;
 use crate::lease::{Lease, Moment};
 use crate::link::Link;
 use crate::retry::Backoff;
-use crate::spool::{Batch, BatchEntry, Spool, SpoolError};
+use crate::spool::{Batch, BatchEntry, Spool, SpoolError, Urgency};
 
 /// The limit of SQS.
 const MAX_ENTRIES: usize = 10;
 /// Approximate size limit of a request, which limits the time until a response.
 const MAX_BYTES: usize = 256 * 1024;
+/// The longest wait of a receipt. A person does not notice it, and most commands are carried out within it.
+const RECEIPT_WAIT: Duration = Duration::from_millis(50);
 
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
@@ -144,12 +147,16 @@ impl Publisher {
             let is_empty = batch.entries.is_empty();
             self.drained.send_replace(is_empty);
             let since = *waiting_since.get_or_insert_with(Instant::now);
-            if is_empty || batch.is_due() || self.window.is_over(since) {
+            let (has_progress, has_receipt) = (batch.has(Urgency::Progress), batch.has(Urgency::Receipt));
+            let progress_is_due = has_progress && self.window.is_over(since);
+            let receipt_is_due = has_receipt && since + RECEIPT_WAIT <= Instant::now();
+            if is_empty || batch.is_due() || progress_is_due || receipt_is_due {
                 return Ok(batch);
             }
             tokio::select! {
                 () = self.spool.changed() => {}
-                () = self.window.over(since) => {}
+                () = self.window.over(since), if has_progress => {}
+                () = sleep_until(since + RECEIPT_WAIT), if has_receipt => {}
             }
         }
     }
@@ -190,8 +197,6 @@ impl Publisher {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use pilothouse_domain::CommandId;
     use pilothouse_wire::command::IssuedCommand;
     use pilothouse_wire::event::{Ack, AckStep};
@@ -319,6 +324,32 @@ mod tests {
         let done = RawEvent::PauseAck(Ack { command_id, step: AckStep::Done });
         spool.acknowledge(command_id, done, true).await.unwrap();
         assert_eq!(batch.await.unwrap(), [1, 2, 3]);
+    }
+
+    /// Many commands are carried out at once. Then both acknowledgements share a request, a commit and an invocation.
+    #[tokio::test(start_paused = true)]
+    async fn receipt_of_a_command_waits_briefly_for_the_outcome() {
+        for (window, quick) in [(BatchWindow::default(), true), (window(), true), (window(), false)] {
+            let dir = tempfile::tempdir().unwrap();
+            let spool = open(dir.path());
+            let _held = HeldClock::hold();
+            let publisher = publisher(&spool, &window);
+            let command_id = CommandId::new(Uuid::from_u128(9));
+            let issued = IssuedCommand { command_id, attempt: 1, command: Command::Pause {} };
+            let ack = |step| RawEvent::PauseAck(Ack { command_id, step });
+            spool.take(issued, None, Some(ack(AckStep::Received))).await.unwrap();
+            let batch = next(&publisher);
+            settle(&spool).await;
+            assert!(!batch.is_finished());
+            if quick {
+                tokio::time::advance(Duration::from_millis(40)).await;
+                spool.acknowledge(command_id, ack(AckStep::Done), true).await.unwrap();
+                assert_eq!(batch.await.unwrap(), [1, 2]);
+            } else {
+                tokio::time::advance(RECEIPT_WAIT).await;
+                assert_eq!(batch.await.unwrap(), [1]);
+            }
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use pilothouse_sqlite::rusqlite::{Connection, params};
 
-use super::{Outgoing, Packed, Sealer, SpoolError};
+use super::{Outgoing, Packed, Sealer, SpoolError, Urgency};
 
 /// All variants but the first are faults that a script injects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,9 +39,9 @@ pub(super) fn resend(db: &Connection, from: u64, to: u64) -> Result<usize, Spool
     // Sequences are SQLite integers, so larger bounds are beyond the end of the spool.
     let (from, to) = (i64::try_from(from).unwrap_or(i64::MAX), i64::try_from(to).unwrap_or(i64::MAX));
     Ok(db.execute(
-        "UPDATE outgoing SET state = ?3, attempt = attempt + 1, send_order = sequence, urgent = 1
+        "UPDATE outgoing SET state = ?3, attempt = attempt + 1, send_order = sequence, urgent = ?5
          WHERE sequence BETWEEN ?1 AND ?2 AND state <> ?4",
-        params![from, to, UNSENT, LOST],
+        params![from, to, UNSENT, LOST, Urgency::Now],
     )?)
 }
 
@@ -60,7 +60,7 @@ pub(super) fn insert_all(db: &Connection, sealer: &Sealer, outgoing: &[Outgoing]
     )?;
     let mut insert_blob =
         db.prepare_cached("INSERT OR IGNORE INTO blobs (sha256, sequence, bytes) VALUES (?1, ?2, ?3)")?;
-    for Outgoing { content, delivery, answers, urgent, occurred_at } in outgoing {
+    for Outgoing { content, delivery, answers, urgency, occurred_at } in outgoing {
         let place = answers.place(db)?;
         let Packed { bodies, blobs } = content.pack(sealer.redactor())?;
         for blob in blobs {
@@ -71,7 +71,7 @@ pub(super) fn insert_all(db: &Connection, sealer: &Sealer, outgoing: &[Outgoing]
             let (message_id, envelope) = sealer.seal(Some(sequence), place, *occurred_at, body)?;
             let extra = u8::from(*delivery == Delivery::Twice);
             let message_id = message_id.to_string();
-            insert.execute(params![sequence, message_id, envelope, delivery.state(), extra, urgent])?;
+            insert.execute(params![sequence, message_id, envelope, delivery.state(), extra, urgency])?;
         }
     }
     Ok(sequence)

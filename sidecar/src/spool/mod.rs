@@ -31,6 +31,7 @@ pub use envelopes::Delivery;
 pub use outgoing::{Batch, BatchEntry};
 pub use seal::Sealer;
 use traces::Answers;
+pub use urgency::Urgency;
 
 use crate::oversize::{self, Blob};
 use crate::redaction::Redactor;
@@ -76,8 +77,8 @@ pub struct Outgoing {
     content: OutgoingContent,
     delivery: Delivery,
     answers: Answers,
-    /// Whether it must not wait for other events.
-    urgent: bool,
+    /// How long it may wait for other events.
+    urgency: Urgency,
     /// When it happened, if the agent's own clock says so.
     occurred_at: Option<Timestamp>,
 }
@@ -129,16 +130,16 @@ fn withheld() -> Result<Box<RawValue>, SpoolError> {
 
 impl Outgoing {
     pub fn event(event: RawEvent) -> Result<Self, SpoolError> {
-        let (answers, urgent) = (Answers::of(&event), urgency::is_urgent(&event));
+        let (answers, urgency) = (Answers::of(&event), Urgency::of(&event));
         let content = OutgoingContent::Event(Box::new(event));
-        Ok(Self { content, delivery: Delivery::Normal, answers, urgent, occurred_at: None })
+        Ok(Self { content, delivery: Delivery::Normal, answers, urgency, occurred_at: None })
     }
 
     /// Any JSON, whether or not it is a known event.
     pub fn raw(body: Box<RawValue>) -> Self {
         let content = OutgoingContent::Raw(body);
         let (delivery, answers) = (Delivery::Normal, Answers::Nothing);
-        Self { content, delivery, answers, urgent: true, occurred_at: None }
+        Self { content, delivery, answers, urgency: Urgency::Now, occurred_at: None }
     }
 
     /// Marks this as the answer to a command.

@@ -3,7 +3,7 @@
 use pilothouse_sqlite::rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::envelopes::{SENT, UNSENT, WITHHELD, insert_all, last_sequence};
-use super::{Outgoing, Spool, SpoolError, merge};
+use super::{Outgoing, Spool, SpoolError, Urgency, merge};
 use crate::oversize::Blob;
 
 #[derive(Debug, Default)]
@@ -22,7 +22,12 @@ impl Batch {
 
     /// Whether the batch must not wait for more envelopes.
     pub fn is_due(&self) -> bool {
-        self.is_full || self.entries.iter().any(|entry| entry.is_urgent)
+        self.is_full || self.has(Urgency::Now)
+    }
+
+    /// Whether it contains an envelope of this urgency.
+    pub fn has(&self, urgency: Urgency) -> bool {
+        self.entries.iter().any(|entry| entry.urgency == urgency)
     }
 }
 
@@ -34,8 +39,8 @@ pub struct BatchEntry {
     pub attempt: u32,
     /// JSON of the signed envelope.
     pub body: String,
-    /// Whether a person or the control plane waits for it.
-    pub is_urgent: bool,
+    /// How long it may wait for others.
+    pub urgency: Urgency,
 }
 
 impl Spool {
@@ -145,7 +150,7 @@ fn next_batch(db: &Connection, most: usize, bytes: usize) -> Result<Batch, Spool
             message_id: row.get(1)?,
             attempt: row.get(2)?,
             body: row.get(3)?,
-            is_urgent: row.get(4)?,
+            urgency: row.get(4)?,
         };
         total += entry.body.len();
         if total > bytes && !batch.entries.is_empty() {

@@ -151,8 +151,8 @@ async fn envelopes_of_an_earlier_version_do_not_wait() {
     let spool = open(dir.path());
     spool.append(log("b")).await.unwrap();
     let batch = spool.batch(10, usize::MAX).await.unwrap();
-    let urgent: Vec<_> = batch.entries.iter().map(|entry| entry.is_urgent).collect();
-    assert_eq!(urgent, [true, false]);
+    let urgent: Vec<_> = batch.entries.iter().map(|entry| entry.urgency).collect();
+    assert_eq!(urgent, [Urgency::Now, Urgency::Progress]);
     assert!(batch.is_due());
 }
 

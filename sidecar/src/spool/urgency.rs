@@ -1,7 +1,10 @@
 //! Which events a person or the control plane waits for. The others may wait for more events before they are sent (decision 51).
 
+use pilothouse_sqlite::rusqlite::types::{
+    FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef,
+};
 use pilothouse_wire::RawEvent;
-use pilothouse_wire::event::AssistantContent;
+use pilothouse_wire::event::{Ack, AckStep, AssistantContent, MessagePhase};
 
 use crate::kit::tool_names::{ASK_USER_QUESTION, ENTER_PLAN_MODE, EXIT_PLAN_MODE};
 
@@ -11,11 +14,67 @@ pub(super) const COLUMN: &str = "ALTER TABLE outgoing ADD COLUMN urgent INTEGER 
 /// Calls that are requests themselves, or change the status of the session. The question of any other call is a separate event.
 const URGENT_TOOLS: [&str; 3] = [ASK_USER_QUESTION, ENTER_PLAN_MODE, EXIT_PLAN_MODE];
 
-/// Only the progress of the work is not urgent. Acknowledgements, requests, turns, ends and notices are.
-pub(super) fn is_urgent(event: &RawEvent) -> bool {
+/// How long an event may wait for others. Its number is stored in the spool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Urgency {
+    /// Progress of the work, which may wait where requests are billed.
+    Progress = 0,
+    /// Somebody waits for it.
+    Now = 1,
+    /// The receipt of a command. The outcome often follows within milliseconds and then shares its request and its commit.
+    Receipt = 2,
+}
+
+impl ToSql for Urgency {
+    fn to_sql(&self) -> pilothouse_sqlite::rusqlite::Result<ToSqlOutput<'_>> {
+        Ok((*self as u8).into())
+    }
+}
+
+impl FromSql for Urgency {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        match value.as_i64()? {
+            0 => Ok(Self::Progress),
+            1 => Ok(Self::Now),
+            2 => Ok(Self::Receipt),
+            other => Err(FromSqlError::OutOfRange(other)),
+        }
+    }
+}
+
+impl Urgency {
+    /// Acknowledgements of an outcome, requests, turns, ends and notices are urgent.
+    pub(super) fn of(event: &RawEvent) -> Self {
+        if is_receipt(event) {
+            Self::Receipt
+        } else if is_progress(event) {
+            Self::Progress
+        } else {
+            Self::Now
+        }
+    }
+}
+
+const fn is_receipt(event: &RawEvent) -> bool {
+    match event {
+        RawEvent::BeginAck(ack)
+        | RawEvent::InterruptAck(ack)
+        | RawEvent::PauseAck(ack)
+        | RawEvent::ResumeAck(ack)
+        | RawEvent::StopAck(ack)
+        | RawEvent::ReloadConfigAck(ack)
+        | RawEvent::AdjustAck(ack)
+        | RawEvent::AnswerAck(ack)
+        | RawEvent::ValidationAck(ack) => matches!(ack, Ack { step: AckStep::Received, .. }),
+        RawEvent::MessageAck { phase, .. } => matches!(phase, MessagePhase::Received),
+        _ => false,
+    }
+}
+
+fn is_progress(event: &RawEvent) -> bool {
     match event {
         RawEvent::AssistantMessage { content: AssistantContent::ToolUse { tool_name, .. }, .. } => {
-            URGENT_TOOLS.contains(&tool_name.as_str())
+            !URGENT_TOOLS.contains(&tool_name.as_str())
         }
         RawEvent::AssistantMessage { .. }
         | RawEvent::ToolResult { .. }
@@ -25,8 +84,8 @@ pub(super) fn is_urgent(event: &RawEvent) -> bool {
         | RawEvent::UsageUpdate(_)
         | RawEvent::Deliverables { .. }
         | RawEvent::TaskList { .. }
-        | RawEvent::LogChunk { .. } => false,
-        _ => true,
+        | RawEvent::LogChunk { .. } => true,
+        _ => false,
     }
 }
 
@@ -36,8 +95,8 @@ mod tests {
 
     use super::*;
 
-    fn urgent(event: Value) -> bool {
-        is_urgent(&serde_json::from_value(event).unwrap())
+    fn urgency(event: Value) -> Urgency {
+        Urgency::of(&serde_json::from_value(event).unwrap())
     }
 
     fn call(tool: &str) -> Value {
@@ -57,7 +116,7 @@ mod tests {
             json!({ "type": "subagent_started", "subagentId": "s", "objective": "look" }),
             json!({ "type": "subagent_ended", "subagentId": "s" }),
         ] {
-            assert!(!urgent(event.clone()), "{event}");
+            assert_eq!(urgency(event.clone()), Urgency::Progress, "{event}");
         }
     }
 
@@ -77,7 +136,32 @@ mod tests {
             json!({ "type": "budget_exceeded", "neededUsd": "1", "leftUsd": "0" }),
             json!({ "type": "context_exhausted" }),
         ] {
-            assert!(urgent(event.clone()), "{event}");
+            assert_eq!(urgency(event.clone()), Urgency::Now, "{event}");
         }
+    }
+
+    #[test]
+    fn receipt_of_a_command_waits_for_the_outcome() {
+        let id = "00000000-0000-0000-0000-000000000001";
+        for name in [
+            "begin",
+            "interrupt",
+            "pause",
+            "resume",
+            "stop",
+            "reload_config",
+            "adjust",
+            "answer",
+            "validation",
+        ] {
+            let ack = |step| json!({ "type": format!("{name}_ack"), "commandId": id, "step": step });
+            assert_eq!(urgency(ack("received")), Urgency::Receipt, "{name}");
+            assert_eq!(urgency(ack("done")), Urgency::Now, "{name}");
+        }
+        let message =
+            |phase| json!({ "type": "message_ack", "commandId": id, "messageId": id, "phase": phase });
+        assert_eq!(urgency(message("received")), Urgency::Receipt);
+        assert_eq!(urgency(message("injecting")), Urgency::Now);
+        assert_eq!(urgency(message("injected")), Urgency::Now);
     }
 }
