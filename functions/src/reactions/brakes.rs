@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use futures_util::future::join_all;
+use futures_util::{StreamExt as _, stream};
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
@@ -84,15 +84,9 @@ async fn change_all(
     sessions: &BTreeSet<AgentSessionId>,
     decide: impl Fn(&mut LoadedConversation, &DomainContext<'_>) -> Result<Events, Problem>,
 ) -> Result<(), Problem> {
-    let sessions: Vec<_> = sessions.iter().copied().collect();
-    let mut outcome = Ok(());
-    for some in sessions.chunks(CONCURRENT_SESSIONS) {
-        let changes: Vec<_> = some.iter().map(|session| change(app, *session, &decide)).collect();
-        for changed in join_all(changes).await {
-            outcome = outcome.and(changed);
-        }
-    }
-    outcome
+    let changes: Vec<_> = sessions.iter().map(|session| change(app, *session, &decide)).collect();
+    let outcomes = stream::iter(changes).buffer_unordered(CONCURRENT_SESSIONS);
+    outcomes.fold(Ok(()), async |first, next| first.and(next)).await
 }
 
 /// Changes one session in one commit.

@@ -4,6 +4,7 @@
 //! that a repeated or late message changes nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use pilothouse_app::App;
@@ -141,7 +142,7 @@ impl BrakeGuard {
     async fn load(app: &App, project: &Project) -> Result<Self, Problem> {
         let pool = app.store.pool_with(project.owner_id(), LineScope::Nothing).await?;
         let sessions = sessions_of(app, &pool.value.unknown_holders()).await?;
-        let membership = |session: &AgentSession| Some((session.id(), session.project()?.clone()));
+        let membership = |session: &Arc<AgentSession>| Some((session.id(), session.project()?.clone()));
         Ok(Self { pool, agents: sessions.iter().filter_map(membership).collect() })
     }
 }

@@ -1,5 +1,7 @@
 //! Emergency brakes in the API (S2 "Emergency Brake", decision 72).
 
+use std::sync::Arc;
+
 use pilothouse_domain::brake::{Brake, BrakeBehavior, BrakeInitiator, BrakeRelease, BrakeScope, HoldStage};
 use pilothouse_domain::session::AgentSessionStatus;
 use pilothouse_domain::value::ProjectMembership;
@@ -97,8 +99,8 @@ impl BrakeSummary {
 
 impl BrakeView {
     /// The view of a brake with the current state of its sessions.
-    pub fn of(brake: &Brake, sessions: &[AgentSession], version: u64) -> Self {
-        let braked = |session: &AgentSession| BrakedSession {
+    pub fn of(brake: &Brake, sessions: &[Arc<AgentSession>], version: u64) -> Self {
+        let braked = |session: &Arc<AgentSession>| BrakedSession {
             session_id: session.id(),
             project: session.project().cloned(),
             name: session.name().as_str().to_owned(),

@@ -121,6 +121,12 @@ impl Store {
         }
     }
 
+    /// A session, for reading. It is not copied if the engine keeps it in memory.
+    pub async fn shared_session(&self, id: AgentSessionId) -> Result<Option<Arc<AgentSession>>, StoreError> {
+        let Some(item) = self.table.get_shared(&layout::session(id)).await? else { return Ok(None) };
+        item.parsed().map(Some).map_err(|source| unreadable(item.item(), source))
+    }
+
     pub async fn session(&self, id: AgentSessionId) -> Result<Option<AgentSession>, StoreError> {
         Ok(self.load_shared(&layout::session(id)).await?.map(|loaded| loaded.value))
     }

@@ -1,7 +1,7 @@
 //! `POST /api/brake`: pulls an emergency brake (S2 "Emergency Brake", decision 72).
 
 use std::collections::BTreeSet;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::extract::State;
@@ -167,7 +167,7 @@ struct BrakeState {
     /// The brake, if an earlier attempt of the request has pulled it.
     committed: Option<LoadedAggregate<Brake>>,
     /// The session in scope, or those whose leases do not name their agents. The brake must not wait for all sessions to be read.
-    sessions: Vec<AgentSession>,
+    sessions: Vec<Arc<AgentSession>>,
 }
 
 /// Responds with 202 and the brake. No session in its scope can start any more, and those that run are being stopped. The response names
@@ -260,13 +260,13 @@ async fn ensure_scope(app: &App, command: &CommandContext, scope: &BrakeScope) -
 }
 
 /// The sessions of `owner`. Another owner's session is not found.
-fn owned(sessions: Vec<AgentSession>, owner: &UserId) -> Vec<AgentSession> {
+fn owned(sessions: Vec<Arc<AgentSession>>, owner: &UserId) -> Vec<Arc<AgentSession>> {
     sessions.into_iter().filter(|session| session.owner_id() == owner).collect()
 }
 
 /// `sessions`: those that have been read.
-fn accepted(brake: &Brake, sessions: &[AgentSession], version: u64) -> Result<CommandResponse, Problem> {
-    let stopped = |session: &&AgentSession| brake.session_ids().contains(&session.id());
+fn accepted(brake: &Brake, sessions: &[Arc<AgentSession>], version: u64) -> Result<CommandResponse, Problem> {
+    let stopped = |session: &&Arc<AgentSession>| brake.session_ids().contains(&session.id());
     let sessions: Vec<_> = sessions.iter().filter(stopped).cloned().collect();
     CommandResponse::new(StatusCode::ACCEPTED, Some(version), &BrakeView::of(brake, &sessions, version))
 }

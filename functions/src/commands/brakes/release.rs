@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use axum::extract::State;
 use deserr::Deserr;
@@ -95,7 +96,7 @@ struct ReleaseState {
     brake: LoadedAggregate<Brake>,
     pool: LoadedPool,
     /// The sessions that the brake named when it was pulled.
-    sessions: Vec<AgentSession>,
+    sessions: Vec<Arc<AgentSession>>,
     /// The sessions to release, with the agents of projects that they belong to; `None`: all.
     some: Option<BTreeMap<AgentSessionId, Option<ProjectMembership>>>,
     /// The decision that releases the brake, if it has one.

@@ -4,6 +4,7 @@ pub mod get;
 pub mod list;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use pilothouse_app::App;
@@ -17,11 +18,11 @@ const CONCURRENT_READS: usize = 16;
 pub(crate) async fn sessions_of(
     app: &App,
     ids: &BTreeSet<AgentSessionId>,
-) -> Result<Vec<AgentSession>, Problem> {
+) -> Result<Vec<Arc<AgentSession>>, Problem> {
     let ids: Vec<_> = ids.iter().copied().collect();
     let mut sessions = Vec::with_capacity(ids.len());
     for some in ids.chunks(CONCURRENT_READS) {
-        let loaded = try_join_all(some.iter().map(|id| app.store.session(*id))).await?;
+        let loaded = try_join_all(some.iter().map(|id| app.store.shared_session(*id))).await?;
         sessions.extend(loaded.into_iter().flatten());
     }
     Ok(sessions)

