@@ -232,12 +232,14 @@ async fn agent_hands_off_once_through_its_api() {
     assert_eq!(wrong.violated(), ["more", "reason", "remainingWork", "summary"]);
     assert_eq!(first.view().await["status"], "Running", "bad input changes nothing");
 
-    let document = json!({ "reason": "polluted", "summary": "Half.", "remainingWork": "Half.", "keyDecisions": "None." });
+    let document = json!({ "reason": "polluted", "summary": "Half.", "remainingWork": "The rest.", "keyDecisions": "None." });
     let response = agent.post(&path, document.clone()).await.expect(202);
     assert_eq!(response.body["status"], "ContextExhausted");
     let second = continuation(&first).await;
     second.until_status("Idle").await;
-    assert!(second.said().await[0].contains("Half.\n\nKey decisions:\nNone."));
+    let text = "What was done:\nHalf.\n\nWhat remains:\nThe rest.\n\nKey decisions:\nNone.";
+    let said = second.said().await;
+    assert!(said[0].contains(text), "{said:?}");
     // The run has ended, so its key is invalid.
     agent.post(&path, document).await.refused(401, "unauthenticated");
     let chain = chain(&server.api(), &first.view().await["chainId"]).await;
