@@ -211,6 +211,8 @@ async fn conversation_end_fails_or_hibernates_the_session() {
     let view = failing.until_status("Failed").await;
     assert_eq!(view["failureReason"]["reason"], "AgentError", "a success with an error flag is an error");
     assert!(view["failureReason"]["message"].as_str().unwrap().contains("It broke."), "{view}");
+    let activity = failing.activity().await;
+    assert!(summaries(&activity).iter().any(|line| line.starts_with("Failed: ")), "{activity:#?}");
 
     // Without an error the session rests without a process; the next message resumes the conversation.
     let ending = started(&server, &script(&[turn(&[say("Bye.")]), json!({ "end": {} })])).await;
@@ -218,4 +220,7 @@ async fn conversation_end_fails_or_hibernates_the_session() {
     assert_eq!(view["status"], "Idle");
     ending.say("Not yet.", "Queued").await;
     ending.until_said("You said: Not yet.").await;
+    let activity = ending.activity().await;
+    let gone = "The sidecar's process is gone";
+    assert!(summaries(&activity).iter().any(|line| line.starts_with(gone)), "{activity:#?}");
 }
