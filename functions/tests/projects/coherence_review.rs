@@ -347,7 +347,11 @@ async fn invalid_answer_is_corrected_once() {
     assert_eq!(reviews.review(&issue).await, None);
     let second = reviews.model.requests.lock().unwrap()[1].body.clone();
     assert!(second.contains("Your answer was invalid"), "{second}");
-    assert_eq!(state(&reviews.issue().await), (&json!("open"), &json!("confirmed")));
+    let issue = reviews.issue().await;
+    assert_eq!(state(&issue), (&json!("open"), &json!("confirmed")));
+    assert_eq!((&issue["severity"], &issue["category"]), (&json!("low"), &json!("contradiction")));
+    let (why, how) = (&issue["review"]["explanation"], &issue["review"]["suggestedResolution"]);
+    assert_eq!((why, how), (&json!("One counts cents, the other dollars."), &json!("Count cents.")));
     assert_eq!(reviews.decisions("").await, [] as [Value; 0], "it is not severe");
 }
 
