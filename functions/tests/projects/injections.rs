@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use pilothouse_domain::queue::SessionMessage;
 use pilothouse_domain::session::{AgentFact, UsageReport};
-use pilothouse_domain::value::{Capabilities, ContextWindowSnapshot, TokenUsage};
-use pilothouse_domain::{MessageId, MeterId, Usd};
+use pilothouse_domain::value::{Capabilities, ContextWindowSnapshot, SessionOutcome, TokenUsage};
+use pilothouse_domain::{AgentSessionId, MessageId, MeterId, TurnId, Usd};
 use pilothouse_functions::events::clock;
 use serde_json::{Value, json};
 
@@ -231,6 +231,32 @@ async fn working_agent_is_updated_regularly() {
         pilothouse_functions::reactions::injections::inject_due(&fixture.app, fixture.agent).await.unwrap();
     }
     assert!(fixture.pending().await.unwrap().content.as_str().contains("This is a regular update."));
+}
+
+/// The events of other agents of its workstream count. In the mode adaptive, ten are enough.
+#[tokio::test]
+async fn agent_that_missed_many_events_is_updated() {
+    let fixture = ProjectFixture::working().await;
+    let other: AgentSessionId = fixture.second_agent("Tester").await.parse().unwrap();
+    fixture.tell_to(other, AgentFact::SidecarReady(Capabilities::default())).await;
+    let missed = async || fixture.app.store.session(other).await.unwrap().unwrap().journal_sequence();
+    let check = async || {
+        fixture.advance(MINUTE * 5 + Duration::from_secs(1));
+        pilothouse_functions::reactions::injections::inject_due(&fixture.app, fixture.agent).await.unwrap();
+        fixture.pending().await
+    };
+    assert!(missed().await < 10);
+    assert_eq!(check().await, None, "it missed few events");
+    for n in 0..5 {
+        let turn: TurnId = format!("t{n}").parse().unwrap();
+        fixture.tell_to(other, AgentFact::TurnStarted { turn: turn.clone(), message: None }).await;
+        let outcome = SessionOutcome::Completed;
+        fixture.tell_to(other, AgentFact::TurnCompleted { turn, output: None, outcome }).await;
+    }
+    assert!(missed().await >= 10);
+    let pending = check().await.unwrap();
+    let text = pending.content.as_str();
+    assert!(text.contains("Much happened in your project since the last update."), "{text}");
 }
 
 #[tokio::test]
