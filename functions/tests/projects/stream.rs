@@ -290,14 +290,16 @@ async fn decisions_and_trust_are_sent_with_their_outcome() {
     let opened = client.read().await;
     let decision = opened.iter().find_map(|message| match &message.body {
         Body::Event(event) => match &event.envelope.event.content {
-            AgentEventContent::Decision { subtype, decision_id, .. } => {
-                Some((*decision_id, *subtype, event.workspace))
+            AgentEventContent::Decision { subtype, decision_id, decision } => {
+                let decision = serde_json::to_value(decision).unwrap();
+                Some((*decision_id, *subtype, event.workspace, decision))
             }
             _ => None,
         },
         _ => None,
     });
-    let (id, subtype, workspace) = decision.unwrap();
+    let (id, subtype, workspace, decision) = decision.unwrap();
+    assert_eq!(decision, fixture.only("").await, "it has the fields of the inbox");
     assert_eq!((subtype, workspace), (DecisionKind::ToolApproval, Some(Workspace::Queue)));
     let path = format!("/api/decisions/{id}/resolve");
     let (status, body) = fixture.send("POST", &path, json!({ "resolutionType": "approve" })).await;

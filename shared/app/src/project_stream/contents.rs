@@ -469,6 +469,33 @@ mod tests {
     }
 
     #[test]
+    fn raw_events_have_the_fields_of_the_specification() {
+        let content = |raw: Value| {
+            let raw: RawEvent = serde_json::from_value(raw).unwrap();
+            serde_json::to_value(of_raw(&raw, &of()).unwrap()).unwrap()
+        };
+        let text = json!({ "kind": "text", "text": "I think A is best" });
+        assert_eq!(
+            content(json!({ "type": "assistant_message", "content": text })),
+            json!({ "type": "status", "message": "I think A is best" })
+        );
+        let notice = |name: &str, detail: Value| {
+            content(json!({ "type": "notice", "name": name, "summary": "What happened", "detail": detail }))
+        };
+        assert_eq!(
+            notice("guardrail", json!({ "name": "no cards", "level": "output", "tripped": false })),
+            json!({
+                "type": "guardrail", "guardrailName": "no cards", "level": "output", "tripped": false,
+                "message": "What happened",
+            })
+        );
+        let traits = json!({ "severity": "high", "category": "provider", "recoverable": false });
+        let mut expected = json!({ "type": "error", "message": "What happened" });
+        expected.as_object_mut().unwrap().extend(traits.as_object().unwrap().clone());
+        assert_eq!(notice("agent_error", traits), expected);
+    }
+
+    #[test]
     fn delegation_names_the_subagent_or_the_next_session() {
         let id = "01890a5d-ac96-774b-bcce-b302099a8058";
         let subagent = json!({ "subAgentId": "s", "modelId": null, "failureReason": "AgentError" });
