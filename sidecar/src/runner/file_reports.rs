@@ -247,7 +247,12 @@ mod tests {
     use pilothouse_agent::tool::Tool;
     use serde_json::Value;
 
+    use super::super::event_filter::RunnerEventFilter;
     use super::*;
+    use crate::adapter::{EventFilter as _, EventSink};
+    use crate::deliverables::Deliverables;
+    use crate::process::Processes;
+    use crate::spool::tests::open;
 
     /// A fake of the tool that calls the control plane. It refuses `bad.md`, and refuses `busy.md` temporarily.
     struct Reports {
@@ -334,6 +339,41 @@ mod tests {
             assert_eq!(at.call(id, tool, json!({ "file_path": path }), is_error).await, [], "{id}");
         }
         assert_eq!(at.stored(), [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn result_of_a_call_waits_until_its_files_are_stored() {
+        let Fixture { folder, tool, reports } = fixture("claude");
+        let events = EventSink::new(open(folder.path()));
+        let deliverables = Deliverables::new(folder.path(), events.clone(), &Processes::unguarded()).unwrap();
+        let ((forward, _commands), (lost, _)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+        let filter = RunnerEventFilter::new(true, events, (deliverables, reports), forward.downgrade(), lost);
+        let stored = || tool.calls.lock().unwrap().len();
+        let ends = async |id: &str, path: &str| {
+            let tool_call_id = ToolCallId::parse(id).unwrap();
+            let content = AssistantContent::ToolUse {
+                tool_call_id: tool_call_id.clone(),
+                tool_name: "Write".into(),
+                input: json!({ "file_path": path }),
+            };
+            filter.filter(RawEvent::AssistantMessage { content, turn_id: None }).await.unwrap();
+            let content = "ok".to_owned().into();
+            let result = RawEvent::ToolResult { tool_call_id, content, is_error: false, subagent_id: None };
+            let passed = filter.filter(result).await.unwrap();
+            passed.iter().map(RawEvent::name).collect::<Vec<_>>()
+        };
+        assert_eq!((ends("c1", "a.md").await, stored()), (vec!["tool_result"], 1));
+        assert_eq!((ends("c2", "bad.md").await, stored()), (vec!["notice", "tool_result"], 2));
+        tool.is_hanging.store(true, Ordering::Relaxed);
+        let begun = async {
+            while stored() < 3 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            passed = ends("c3", "b.md") => panic!("the control plane has not stored it: {passed:?}"),
+            () = begun => {}
+        }
     }
 
     #[tokio::test]
