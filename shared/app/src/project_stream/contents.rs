@@ -469,6 +469,37 @@ mod tests {
     }
 
     #[test]
+    fn completions_and_calls_say_how_they_ended() {
+        let output = json!({
+            "type": "AgentSessionOutputReadyEvent", "outputId": "01890a5d-ac96-774b-bcce-b302099a8058",
+            "filesChanged": 1, "testsAdded": 0, "allTestsPassing": true,
+        });
+        let stopped = |cause: &str| json!({ "type": "SessionAutoContinueStoppedEvent", "cause": cause, "reason": null, "continuations": 1 });
+        for (event, outcome) in [
+            (output, "success"),
+            (stopped("budget-exhausted"), "partial"),
+            (stopped("validation-unavailable"), "partial"),
+            (stopped("not-delivered"), "partial"),
+            (stopped("max-continuations"), "max_turns"),
+        ] {
+            let content = content_of(event.clone());
+            assert_eq!(
+                (&content["type"], &content["outcome"]),
+                (&json!("completion"), &json!(outcome)),
+                "{event}"
+            );
+        }
+        let call = json!({
+            "type": "ToolCallCompletedEvent", "toolCallId": "c", "toolName": "Bash", "status": "Success",
+            "subAgentId": null,
+        });
+        assert_eq!(
+            content_of(call),
+            json!({ "type": "tool_call", "toolCallId": "c", "toolName": "Bash", "phase": "completed" })
+        );
+    }
+
+    #[test]
     fn raw_events_have_the_fields_of_the_specification() {
         let content = |raw: Value| {
             let raw: RawEvent = serde_json::from_value(raw).unwrap();
