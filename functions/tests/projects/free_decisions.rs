@@ -212,6 +212,9 @@ async fn question_goes_to_an_agent_of_the_same_role_and_calls_do_not() {
     assert_eq!(of_kind("tool_approval")["stage"], "triage");
     let question = of_kind("question");
     assert_eq!(question["stage"], "reassigned");
+    let (_, replacement) = fixture.send("GET", &format!("/api/agents/sessions/{session}"), Value::Null).await;
+    assert!(replacement["project"]["agentId"].is_string(), "{replacement}");
+    assert_eq!(question["reassignedTo"], replacement["project"]["agentId"]);
     assert_eq!(question["project"]["agentId"], json!(fixture.agent), "its origin stays");
     assert!(fixture.waiting_messages(&session).await.contains("Which store?"));
     let answers = json!([{ "question": "Which store?", "answer": "SQLite" }]);
