@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::value::Capabilities;
-use pilothouse_domain::{SessionChain, SessionChainId, ToolCallId};
+use pilothouse_domain::{AgentSessionId, SessionChain, SessionChainId, ToolCallId};
 use pilothouse_functions::events::clock;
 use pilothouse_store::Commit;
 use uuid::Uuid;
 
 use super::*;
+use crate::coherence::proposes;
 
 fn asks(request: &str) -> AgentFact {
     AgentFact::QuestionAsked {
@@ -222,6 +223,29 @@ async fn question_goes_to_an_agent_of_the_same_role_and_calls_do_not() {
     let (status, resolved) = fixture.resolve_decision(&question, answer).await;
     assert_eq!((status, &resolved["delivery"]), (200, &json!("message")));
     assert!(fixture.waiting_messages(&session).await.contains("SQLite"));
+}
+
+/// S2 "In-flight decisions on agent kill": not for the agent that ended.
+#[tokio::test]
+async fn choice_counts_for_the_agent_that_took_the_decision_over() {
+    let mut fixture = ProjectFixture::working().await;
+    let policy = json!({ "default": "reassign", "gracePeriodMs": 0 });
+    fixture.configure(json!({ "orphanedDecisions": { "adaptive": policy } })).await;
+    fixture.tell(proposes("q", "SQLite", &json!("artifact"))).await;
+    let (status, body) = fixture.send("POST", &fixture.session_path("/cancel"), json!({})).await;
+    assert_eq!(status, 202, "{body}");
+    let replacement: AgentSessionId = fixture.second_agent("Builder").await.parse().unwrap();
+    fixture.process_deadlines().await;
+    let decision = fixture.only("").await;
+    assert_eq!(decision["stage"], "reassigned", "{decision}");
+    let choice = json!({ "resolutionType": "choose_option", "chosenOptionId": "SQLite" });
+    let (status, body) = fixture.resolve_decision(&decision, choice).await;
+    assert_eq!(status, 200, "{body}");
+    fixture.react().await;
+    fixture.react_of(replacement).await;
+    assert_eq!(fixture.score().await, "50");
+    fixture.agent = decision["reassignedTo"].as_str().unwrap().parse().unwrap();
+    assert_eq!(fixture.score().await, "52");
 }
 
 #[tokio::test]
