@@ -123,7 +123,7 @@ async fn steps(checked: &Checked, findings: &mut Findings) {
     );
     findings.add("POST /replay repeats events with the same ids", replays(&mut subject).await);
     pauses(&mut subject, checked, findings).await;
-    let killed = subject.client.kill(Some(Duration::from_secs(10))).await;
+    let killed = subject.client.kill(Duration::from_secs(10)).await;
     let latest = match &killed {
         Ok(response) => response.state.clone().and_then(|state| AgentState::try_from(state).ok()),
         Err(_) => None,

@@ -67,11 +67,11 @@ impl ShimClient {
         AgentState::try_from(state).map_err(|e| CallError::Malformed(e.to_string()))
     }
 
-    /// `grace`: how long the agent may take to save its state. `None` ends it at once.
-    pub async fn kill(&self, grace: Option<Duration>) -> Result<KillResponse, CallError> {
-        let body = KillRequest { grace: grace.is_some(), grace_timeout_ms: grace.map(milliseconds) };
-        // The response itself may take a moment. Five seconds are S2's limit without a grace period.
-        let limit = grace.map_or(Duration::from_secs(5), |grace| grace + Duration::from_secs(1));
+    /// `grace`: how long the agent may take to save its state.
+    pub async fn kill(&self, grace: Duration) -> Result<KillResponse, CallError> {
+        let body = KillRequest { grace: true, grace_timeout_ms: milliseconds(grace) };
+        // The response itself may take a moment.
+        let limit = grace + Duration::from_secs(1);
         self.send(self.request(Method::POST, "kill").json(&body), limit).await
     }
 
@@ -154,20 +154,33 @@ fn reason(error: &reqwest::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use axum::Router;
     use axum::routing::post;
+    use axum::{Json, Router};
     use tokio::net::TcpListener;
 
     use super::*;
 
-    /// The error for a response of this many bytes to `/pause`.
-    async fn refused(bytes: usize) -> CallError {
+    /// A client of a fake shim with these routes.
+    async fn client_of(router: Router) -> ShimClient {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let router = Router::new().route("/pause", post(move || async move { vec![b'x'; bytes] }));
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        let client = ShimClient::new(port, "token", "a", Duration::from_mins(1)).unwrap();
-        client.pause().await.unwrap_err()
+        ShimClient::new(port, "token", "a", Duration::from_mins(1)).unwrap()
+    }
+
+    /// The error for a response of this many bytes to `/pause`.
+    async fn refused(bytes: usize) -> CallError {
+        let router = Router::new().route("/pause", post(move || async move { vec![b'x'; bytes] }));
+        client_of(router).await.pause().await.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn kill_names_its_grace_period() {
+        let answer =
+            |Json(body): Json<Value>| async move { Json(json!({ "state": body, "cleanShutdown": true })) };
+        let client = client_of(Router::new().route("/kill", post(answer))).await;
+        let response = client.kill(Duration::from_secs(10)).await.unwrap();
+        assert_eq!(response.state, Some(json!({ "grace": true, "graceTimeoutMs": 10_000 })));
     }
 
     #[tokio::test]

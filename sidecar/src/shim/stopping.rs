@@ -198,7 +198,7 @@ impl Driver {
     async fn ask_to_end(&mut self, is_stopped: bool) -> Result<(), DriverExit> {
         let Some(shim) = self.shim.as_ref().filter(|_| !is_stopped) else { return Ok(()) };
         let grace = self.launch.limits.grace;
-        match shim.client.kill(Some(grace)).await {
+        match shim.client.kill(grace).await {
             Ok(response) => {
                 if let Some(state) = response.state.and_then(|state| AgentState::try_from(state).ok()) {
                     self.keep_state(&state).await?;

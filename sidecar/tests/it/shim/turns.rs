@@ -1,5 +1,8 @@
 //! Turns, decisions, pauses and interrupts of a shim that behaves.
 
+use std::path::PathBuf;
+
+use nix::sys::signal::Signal;
 use pilothouse_domain::value::{Adjustment, Answer, DraftKind, MessagePriority};
 use pilothouse_wire::Command;
 use serde_json::{Value, json};
@@ -398,27 +401,35 @@ async fn reported_usage_is_priced_and_stops_at_the_allowance() {
     assert_eq!(spent, [json!("0.5"), json!("1")]);
 }
 
+/// The folders in `/proc` of the processes of the shim, and their environments. A process that has ended has none.
+fn shim_processes(stage: &Stage) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let path = process.path();
+        let Ok(environment) = std::fs::read(path.join("environ")) else { continue };
+        let environment = String::from_utf8_lossy(&environment).into_owned();
+        let here =
+            std::fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(stage.folders.root()));
+        if here && environment.contains("FAKE_SHIM=") {
+            found.push((path, environment));
+        }
+    }
+    found
+}
+
 #[tokio::test]
 async fn shim_gets_no_key_of_the_run() {
     let stage = Stage::playing(json!({ "turn": [said("begun"), { "forever": true }] })).await;
     stage.gateway.sees("assistant_message text begun").await;
     let token = stage.gateway.secret.gateway_token(stage.gateway.session, stage.gateway.run);
-    let mut seen = 0;
-    for process in std::fs::read_dir("/proc").unwrap().flatten() {
-        let path = process.path();
-        let Ok(environment) = std::fs::read(path.join("environ")) else { continue };
-        let environment = String::from_utf8_lossy(&environment);
-        let here =
-            std::fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(stage.folders.root()));
-        if here && environment.contains("FAKE_SHIM=") {
-            seen += 1;
-            let line = std::fs::read_to_string(path.join("cmdline")).unwrap();
-            for secret in [token.as_str(), "ph_the_key_of_the_session"] {
-                assert!(!environment.contains(secret) && !line.contains(secret));
-            }
+    let processes = shim_processes(&stage);
+    assert!(!processes.is_empty());
+    for (path, environment) in processes {
+        let line = std::fs::read_to_string(path.join("cmdline")).unwrap();
+        for secret in [token.as_str(), "ph_the_key_of_the_session"] {
+            assert!(!environment.contains(secret) && !line.contains(secret));
         }
     }
-    assert!(seen > 0);
     assert!(
         stage
             .folders
@@ -429,4 +440,15 @@ async fn shim_gets_no_key_of_the_run() {
             .flatten()
             .all(|file| { !file.file_name().to_string_lossy().starts_with("bootstrap") })
     );
+}
+
+/// The end without grace (S2): no request to the shim, which has no time to answer.
+#[tokio::test]
+async fn killed_sidecar_leaves_no_process_of_its_shim() {
+    let stage = Stage::playing(json!({ "turn": [said("begun"), { "forever": true }] })).await;
+    stage.gateway.sees("assistant_message text begun").await;
+    assert!(!shim_processes(&stage).is_empty());
+    stage.sidecar.signal(Signal::SIGKILL);
+    let ended = |_: &Gateway| shim_processes(&stage).is_empty().then_some(());
+    stage.gateway.until("the end of the shim", ended).await;
 }
