@@ -136,3 +136,42 @@ fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
         .filter_map(|value| value.to_str().ok())
         .flat_map(|list| list.split(',').map(str::trim))
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use pilothouse_console::HTML;
+
+    use super::*;
+
+    fn shown(method: Method, path: &str, accept: &str) -> Option<Response> {
+        let request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept);
+        page_or_file(&request.body(Body::empty()).unwrap())
+    }
+
+    #[test]
+    fn browser_gets_the_page_and_functions_get_their_requests() {
+        let navigation = "text/html,application/xml;q=0.9,*/*;q=0.8";
+        for path in ["/", "/login", "/sessions/019a0000-0000-7000-8000-000000000000"] {
+            let response = shown(Method::GET, path, navigation).unwrap();
+            match pilothouse_console::console() {
+                Ok(_) => assert_eq!(response.headers()[header::CONTENT_TYPE], HTML, "{path}"),
+                Err(_) => assert_eq!(response.status(), StatusCode::NOT_FOUND, "{path}"),
+            }
+            assert!(shown(Method::GET, path, "application/json").is_none(), "{path}");
+            assert!(shown(Method::POST, path, navigation).is_none(), "{path}");
+        }
+        for path in ["/api/settings", "/ws/sessions", OPENAPI] {
+            assert!(shown(Method::GET, path, navigation).is_none(), "{path}");
+        }
+    }
+
+    #[test]
+    fn every_file_of_a_built_console_is_served() {
+        let Ok(console) = pilothouse_console::console() else { return };
+        for file in console.assets {
+            let response = shown(Method::GET, file.path, "*/*").unwrap();
+            assert_eq!(response.headers()[header::CONTENT_TYPE], file.content_type(), "{}", file.path);
+        }
+    }
+}
