@@ -81,6 +81,7 @@ mod tests {
 
     #[test]
     fn state_names_match_the_file() {
+        assert_eq!(DeliverableState::ALL.map(DeliverableState::name), ["pending", "passed", "blocked"]);
         for state in DeliverableState::ALL {
             assert_eq!(serde_json::to_value(state).unwrap(), state.name());
         }
