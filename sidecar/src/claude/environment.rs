@@ -133,11 +133,14 @@ mod tests {
             ("DBUS_SESSION_BUS_ADDRESS", "secret"),
             ("DOCKER_HOST", "secret"),
         ];
-        let options = json!({ "passEnvironment": ["GIT_AUTHOR_NAME", "PILOTHOUSE_SECRET"] });
+        let options = json!({
+            "passEnvironment": ["GIT_AUTHOR_NAME", "PILOTHOUSE_SECRET"],
+            "env": { "MODE": "fast", "PILOTHOUSE_TOKEN": "secret" },
+        });
         let made = made(&given, options);
         assert!(made.values().all(|value| value != "secret"), "{made:?}");
         assert_eq!(made["PATH"], "/bin");
-        assert_eq!(made["GIT_AUTHOR_NAME"], "me");
+        assert_eq!((made["GIT_AUTHOR_NAME"].as_str(), made["MODE"].as_str()), ("me", "fast"));
         assert_eq!(made[API_URL], launch().agent_api.url);
         assert_eq!(made[API_KEY], launch().agent_api.api_key);
     }
