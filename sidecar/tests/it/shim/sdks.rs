@@ -151,6 +151,28 @@ async fn denied_call_is_not_made() {
 }
 
 #[tokio::test]
+async fn tool_that_is_always_allowed_is_not_asked_about_again() {
+    let Some(python) = python() else { return };
+    for sdk in SDKS {
+        let script = Script::of([
+            shell("the task", "echo o''ne"),
+            shell("one", "echo t''wo"),
+            says("two", "Both are done."),
+        ]);
+        let server = ModelServer::start(script).await.unwrap();
+        let stage = priced().await;
+        stage.begin(begin(&python, sdk, &server, "the task", false));
+        let first = asked(&stage, 1).await;
+        stage.gateway.decide(&first, "Always allow", None);
+        stage.gateway.sees("assistant_message text Both are done.").await;
+        stage.gateway.sees("turn_completed").await;
+        let story = stage.gateway.story();
+        let questions = story.iter().filter(|event| event.starts_with("question_asked")).count();
+        assert_eq!(questions, 1, "{sdk:?}: {story:#?}");
+    }
+}
+
+#[tokio::test]
 async fn message_enters_the_turn_before_the_next_model_call() {
     let Some(python) = python() else { return };
     for sdk in SDKS {
