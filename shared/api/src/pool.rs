@@ -6,7 +6,7 @@ use rust_decimal::Decimal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The utilization of the pool (S0 8.12 `SessionPoolUtilization`).
+/// The utilization of the pool (S0 8.12 `SessionPoolUtilization`), with the slots in use and the line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolView {
@@ -27,6 +27,26 @@ pub struct PoolView {
     pub brake_ids: Vec<BrakeId>,
     /// The version of the pool; also its `ETag`.
     pub version: u64,
+}
+
+/// The utilization of the pool when a session joined its line (S0 8.12 `SessionPoolUtilization`). A line can be long, so it is only
+/// counted here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolUtilization {
+    /// The number of slots in use.
+    pub active_count: usize,
+    /// The number of slots in the pool.
+    pub max_count: u32,
+    /// The number of free slots.
+    pub available_slots: usize,
+    /// The share of slots in use, in percent.
+    pub utilization_percent: String,
+    /// The number of sessions that wait for a slot, with the new one.
+    pub waiting_count: usize,
+    /// The emergency brakes in force. Sessions that they stop keep their place in line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub brake_ids: Vec<BrakeId>,
 }
 
 /// How many slots of the pool are in use.
@@ -61,16 +81,38 @@ pub struct LeaseView {
     pub unreachable_since: Option<Timestamp>,
 }
 
+impl PoolUtilization {
+    /// The utilization of a pool.
+    pub fn of(pool: &SessionPool) -> Self {
+        let (active, max) = (pool.active_count(), pool.max_concurrent_sessions());
+        let percent = Decimal::from(active) * Decimal::ONE_HUNDRED / Decimal::from(max.max(1));
+        Self {
+            active_count: active,
+            max_count: max,
+            available_slots: (max as usize).saturating_sub(active),
+            utilization_percent: percent.round_dp(2).normalize().to_string(),
+            waiting_count: pool.waiting().len(),
+            brake_ids: pool.brakes().iter().map(|brake| brake.id).collect(),
+        }
+    }
+}
+
 impl PoolView {
     /// The view of a pool.
     pub fn of(pool: &SessionPool, version: u64) -> Self {
-        let max = pool.max_concurrent_sessions();
-        let percent = Decimal::from(pool.active_count()) * Decimal::ONE_HUNDRED / Decimal::from(max.max(1));
+        let PoolUtilization {
+            active_count,
+            max_count,
+            available_slots,
+            utilization_percent,
+            brake_ids,
+            waiting_count: _,
+        } = PoolUtilization::of(pool);
         Self {
-            active_count: pool.active_count(),
-            max_count: max,
-            available_slots: (max as usize).saturating_sub(pool.active_count()),
-            utilization_percent: percent.round_dp(2).normalize().to_string(),
+            active_count,
+            max_count,
+            available_slots,
+            utilization_percent,
             leases: pool
                 .leases()
                 .iter()
@@ -82,7 +124,7 @@ impl PoolView {
                 })
                 .collect(),
             waiting: pool.waiting().to_vec(),
-            brake_ids: pool.brakes().iter().map(|brake| brake.id).collect(),
+            brake_ids,
             version,
         }
     }

@@ -381,9 +381,9 @@ pub struct StartedSession {
     pub session: SessionView,
     /// The key that authenticates the agent to the agent API.
     pub api_key: String,
-    /// The pool, if the session waits for a slot.
+    /// The utilization of the pool, if the session waits for a slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pool: Option<super::pool::PoolView>,
+    pub pool: Option<super::pool::PoolUtilization>,
 }
 
 /// The complete usage of a session (S0 8.7 `SessionMetricsDto`).

@@ -24,8 +24,10 @@ async fn session_without_a_slot_queues_and_starts_later() {
     let first = started(&server, &until_told()).await;
     first.until_said("Working.").await;
     let reply = server.api().post("/api/agents/sessions", work(&server, &short())).await.expect(202);
-    assert_eq!((&reply.body["pool"]["activeCount"], &reply.body["pool"]["maxCount"]), (&json!(1), &json!(1)));
-    assert_eq!(reply.body["pool"]["availableSlots"], 0);
+    let utilization = json!({
+        "activeCount": 1, "maxCount": 1, "availableSlots": 0, "utilizationPercent": "100", "waitingCount": 1,
+    });
+    assert_eq!(reply.body["pool"], utilization);
     let view = &reply.body["session"];
     assert_eq!((&view["status"], &view["queuedReason"]), (&json!("Queued"), &json!("pool-exhausted")));
     let second = server.api().session(view["id"].as_str().unwrap());

@@ -134,7 +134,7 @@ impl CommandContext {
             commit.store_response(
                 &self.owner,
                 key,
-                &response.stored(self.function, self.request_hash())?,
+                &response.stored(self.function, self.request_hash()),
                 now,
             )?;
         }

@@ -8,7 +8,7 @@ mod unmetered;
 use std::sync::OnceLock;
 
 use http::StatusCode;
-use pilothouse_api::pool::PoolView;
+use pilothouse_api::pool::PoolUtilization;
 use pilothouse_api::sessions::{SessionView, StartedSession};
 use pilothouse_domain::conversation::{Conversation, NewMessage};
 use pilothouse_domain::journal::Cause;
@@ -246,8 +246,7 @@ impl StartRoom {
 }
 
 impl Opening {
-    /// The view for the owner, without the pool, which [`Self::response`] adds, and without the API key, which is added last and never
-    /// stored with the response.
+    /// The view for the owner, without the API key, which is added last and never stored with the response.
     pub fn view(&self) -> StartedSession {
         let session = &self.loaded.conversation.session;
         let view = SessionView::of(session);
@@ -255,15 +254,14 @@ impl Opening {
         StartedSession {
             session: if braked { view.braked() } else { view },
             api_key: String::new(),
-            pool: None,
+            pool: self.waits.then(|| PoolUtilization::of(&self.pool.value)),
         }
     }
 
     pub fn response<V: Serialize>(&self, view: &V) -> Result<CommandResponse, Problem> {
         let status = if self.waits { StatusCode::ACCEPTED } else { StatusCode::CREATED };
         let version = self.loaded.conversation.session.control_version();
-        let pool = self.waits.then(|| PoolView::of(&self.pool.value, self.pool.next_version()));
-        Ok(CommandResponse::new(status, Some(version), view)?.with_pool(pool))
+        CommandResponse::new(status, Some(version), view)
     }
 }
 
