@@ -432,7 +432,6 @@ mod tests {
         for (event, kind) in [
             (SessionEvent::ContextExhausted { chain_id: None }, T::StatusChange),
             (SessionEvent::PlanCreated {}, T::PlanModeEnter),
-            (SessionEvent::ContextExhausted { chain_id: None }, T::StatusChange),
             (
                 SessionEvent::VoluntaryHandoff { reason: "full".to_owned(), chain_id: None },
                 T::HandoffInitiated,
@@ -441,6 +440,45 @@ mod tests {
         ] {
             let line = activity_of(&event, Timestamp::from_millis(0));
             assert_eq!(line.map(|line| line.kind), Some(kind));
+        }
+    }
+
+    #[test]
+    fn refusals_settings_and_limits_have_notices() {
+        let amount = |text: &str| text.parse::<Usd>().unwrap();
+        for (event, summary) in [
+            (
+                SessionEvent::CommandRefused {
+                    command_id: "01890a5d-ac96-774b-bcce-b302099a8057".parse().unwrap(),
+                    code: "no-agent".to_owned(),
+                    message: "there is none".to_owned(),
+                },
+                "The sidecar refused: there is none",
+            ),
+            (
+                SessionEvent::AgentSettingsChanged { model_id: "large".to_owned(), thinking_level: None },
+                "The agent uses large",
+            ),
+            (
+                SessionEvent::BudgetExhausted {
+                    spent_usd: amount("0.07"),
+                    cap_usd: amount("0.1"),
+                    needed_usd: Some(amount("0.05")),
+                    left_usd: Some(amount("0.03")),
+                },
+                "The next model call may cost 0.05 dollars, but only 0.03 of 0.1 are left",
+            ),
+            (
+                SessionEvent::QuotaExceeded { message: Some("Used up.".to_owned()), reset_at: None },
+                "The quota of the agent is used up (Used up); resume the session when it resets",
+            ),
+            (
+                SessionEvent::ModelUnavailable { message: None, retry_at: None },
+                "The model does not answer; resume the session when the provider is available",
+            ),
+        ] {
+            let line = activity_of(&event, Timestamp::from_millis(0)).map(|line| (line.kind, line.summary));
+            assert_eq!(line, Some((T::Notice, summary.to_owned())));
         }
     }
 
