@@ -218,6 +218,8 @@ fn only_active_pills_are_consolidated_or_dismissed() {
         .when(|s, ctx| s.consolidate_memory_pills(&[second, second], instructions("x"), ctx))
         .then(&["AgentSkillInstructionsUpdatedEvent", "SkillConsolidatedEvent"])
         .when(|s, ctx| s.dismiss_memory_pill(second, ctx))
+        .refused("pill-not-active")
+        .when(|s, ctx| s.consolidate_memory_pills(&[second], instructions("y"), ctx))
         .refused("pill-not-active");
     assert_eq!(scenario.pills(), [third]);
     let settled: Vec<_> = scenario.skill.settled_pills().iter().map(|p| (p.id, p.status)).collect();
