@@ -240,6 +240,7 @@ async fn handoff_counts_once_from_any_caller() {
     let told = given.told("voluntary_handoff").await;
     assert_eq!(told.len(), 1);
     assert_eq!((&told[0]["reason"], &told[0]["remainingWork"]), (&json!("full"), &json!("do b")));
+    assert_eq!(told[0]["summary"], "did a");
 }
 
 #[tokio::test]
