@@ -20,7 +20,10 @@ fn summaries(activity: &[Value]) -> Vec<&str> {
 #[tokio::test]
 async fn a_session_runs_and_its_output_is_approved() {
     let server = Server::start(1).await;
-    let session = started(&server, &with_output()).await;
+    let commit = "0123456789abcdef0123456789abcdef01234567";
+    let mut plays = with_output();
+    plays["steps"][0]["turn"]["output"]["commitSha"] = json!(commit);
+    let session = started(&server, &plays).await;
     assert_eq!(session.started["session"]["status"], "Queued");
     assert_eq!(session.started["session"]["queuedReason"], "launching");
     assert!(session.started.get("pool").is_none(), "the session did not wait for a slot");
@@ -28,7 +31,7 @@ async fn a_session_runs_and_its_output_is_approved() {
     let view = session.until("output", |view| view["hasPendingReview"] == true).await;
     assert_eq!(view["status"], "Idle");
     let output = &view["output"];
-    assert_eq!(output["filesChanged"], 2, "{output}");
+    assert_eq!((&output["filesChanged"], &output["commitSha"]), (&json!(2), &json!(commit)), "{output}");
     assert_eq!(view["metrics"]["turnCount"], 1);
     assert_eq!(session.said().await, ["Done."]);
     let id = output["outputId"].as_str().unwrap_or_else(|| panic!("an output has an id: {output}"));
