@@ -324,6 +324,21 @@ async fn chains_complete_and_cancel_with_their_sessions() {
     let post = async |id: &Value, what: &str| {
         api.post(&format!("/api/agents/chains/{}/{what}", id.as_str().unwrap()), json!({})).await
     };
+    let plays = json!({ "steps": [exhausts("Part one")], "continuations": [[turn(&[say("Done.")])]] });
+    let second = continuation(&started(&server, &plays).await).await;
+    let view = second.until_status("Idle").await;
+    let completed = post(&view["chainId"], "complete").await.expect(200).body;
+    assert_eq!(
+        (&completed["status"], &completed["sessions"][1]["status"]),
+        (&json!("Completed"), &json!("Completed"))
+    );
+    assert_eq!(second.view().await["status"], "Completed");
+    let published = until_published(&second, "SessionChainCompletedEvent").await;
+    assert_eq!(
+        published,
+        json!({ "chainId": view["chainId"], "ownerId": view["ownerId"], "totalSessions": 2, "totalCostUsd": "0" })
+    );
+
     let reviewed = json!({ "turn": { "steps": [say("Done.")], "output": { "filesChanged": 1 } } });
     let plays = json!({ "steps": [exhausts("Part one")], "continuations": [[reviewed]] });
     let second = continuation(&started(&server, &plays).await).await;
@@ -335,16 +350,6 @@ async fn chains_complete_and_cancel_with_their_sessions() {
     until_chain(&second, "the end of the chain", |it| it["status"] == "Completed").await;
     post(&view["chainId"], "complete").await.refused(409, "chain-over");
     post(&view["chainId"], "cancel").await.refused(409, "chain-over");
-
-    let plays = json!({ "steps": [exhausts("Part one")], "continuations": [[turn(&[say("Done.")])]] });
-    let second = continuation(&started(&server, &plays).await).await;
-    let view = second.until_status("Idle").await;
-    let completed = post(&view["chainId"], "complete").await.expect(200).body;
-    assert_eq!(
-        (&completed["status"], &completed["sessions"][1]["status"]),
-        (&json!("Completed"), &json!("Completed"))
-    );
-    assert_eq!(second.view().await["status"], "Completed");
 
     let busy = json!({ "steps": [exhausts("Part one")], "continuations": [[turn(&[say("Busy."), json!({ "wait": 600_000 })])]] });
     let first = started(&server, &busy).await;

@@ -387,6 +387,7 @@ async fn agents_record_memory_pills() {
         (of("Active").await.len(), of("Dismissed").await.len(), of("Consolidated").await.len()),
         (5, 1, 0)
     );
+    assert_eq!(api.all(SKILLS).await[0]["activePillCount"], 5);
     api.get(&path(&lore, "/memory-pills?status=Old")).await.refused(422, "validation-failed");
     let shown = api.get(&path(&lore, "")).await.expect(200).body["memoryPills"].clone();
     assert_eq!(shown.as_array().unwrap().len(), 6, "a skill shows its pills of all statuses");
