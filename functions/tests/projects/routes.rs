@@ -262,3 +262,24 @@ async fn start_without_an_adapter_says_what_to_install() {
     let (_, started) = fixture.send("POST", "/api/agents/sessions", session).await;
     assert_eq!(started["session"]["adapter"], "native", "{started}");
 }
+
+/// The summary of a session has its spend, and its duration until its end (S0 8.7).
+#[tokio::test]
+async fn history_has_cost_and_duration_of_a_session() {
+    let fixture = ProjectFixture::working().await;
+    fixture.spend("1.5").await;
+    fixture.advance(std::time::Duration::from_secs(65));
+    fixture.complete_turn(false).await;
+    fixture.ok("POST", &fixture.session_path("/close"), json!({})).await;
+    fixture.advance(std::time::Duration::from_mins(1));
+    for list in ["/api/agents/sessions", "/api/agents/sessions/history"] {
+        let page = fixture.ok("GET", list, Value::Null).await;
+        let summary = &page["items"][0];
+        assert_eq!(summary["id"], json!(fixture.session), "{list}");
+        assert_eq!(
+            (&summary["totalCostUsd"], &summary["elapsedSeconds"]),
+            (&json!("1.5"), &json!(65)),
+            "{list}"
+        );
+    }
+}
