@@ -499,6 +499,8 @@ async fn consolidation_merges_pills_after_the_owner_approves() {
     let left = view["memoryPills"].as_array().unwrap().iter().filter(|pill| pill["status"] == "Active");
     let left: Vec<_> = left.map(|pill| pill["id"].clone()).collect();
     assert_eq!(left, [pills[1].clone()]);
+    let listed = &api.all(SKILLS).await[1];
+    assert_eq!((&listed["name"], &listed["version"]), (&json!("lore"), &json!(2)));
     let done = api.all(&path(&lore, "/memory-pills?status=Consolidated")).await;
     assert_eq!((&done[0]["id"], done.len()), (&pills[0], 1));
     assert!(done[0]["consolidatedAt"].is_string());
