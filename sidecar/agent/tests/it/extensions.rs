@@ -221,4 +221,6 @@ async fn closing_ends_a_user_command() {
     within(async { while !matches!(events.recv().await, Some(SessionEvent::BashUpdate { .. })) {} }).await;
     within(open.session.close()).await;
     assert!(within(running).await.unwrap().unwrap().cancelled);
+    let refused = within(open.session.execute_bash("!echo more")).await;
+    assert!(matches!(refused, Err(SessionError::Closed)), "{refused:?}");
 }
