@@ -1,7 +1,7 @@
 //! Shims that answer slowly, wrongly or not at all, lose events, or die: each ends in a defined state.
 
-use pilothouse_domain::CommandId;
 use pilothouse_domain::value::MessagePriority;
+use pilothouse_domain::{CommandId, Timestamp};
 use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
@@ -21,6 +21,13 @@ async fn end(stage: &Stage) -> (String, String) {
     let end = stage.event("session_end").await;
     let text = |name: &str| end[name].as_str().unwrap_or_default().to_owned();
     (text("reason"), text("message"))
+}
+
+/// When the sidecar emitted the first event of this kind, in milliseconds since the Unix epoch.
+async fn emitted_at(stage: &Stage, short: &str) -> i64 {
+    let at = stage.gateway.sees(short).await;
+    let sealed: Value = serde_json::from_str(&stage.gateway.delivered()[at].sealed).unwrap();
+    sealed["envelope"]["time"].as_str().unwrap().parse::<Timestamp>().unwrap().as_millis()
 }
 
 #[tokio::test]
@@ -72,14 +79,16 @@ async fn failed_spawn_ends_the_session_with_the_reason() {
 
 #[tokio::test]
 async fn refused_spawn_is_repeated_as_the_error_says() {
-    let limited = error("rate_limited", json!({ "retryAfterMs": 100 }));
+    // More than the pause of at most a second after an error without a time.
+    let limited = error("rate_limited", json!({ "retryAfterMs": 1_500 }));
     let unavailable = error("provider_unavailable", json!({ "retryable": true }));
     let stage =
         Stage::playing(json!({ "spawn": [limited, unavailable], "turn": [said("begun"), completed()] }))
             .await;
-    stage.gateway.sees("notice rate_limited").await;
-    stage.gateway.sees("notice provider_unavailable").await;
+    let first = emitted_at(&stage, "notice rate_limited").await;
+    let second = emitted_at(&stage, "notice provider_unavailable").await;
     stage.gateway.sees("turn_completed").await;
+    assert!(second - first >= 1_200, "it was repeated after {} ms", second - first);
     let busy = error("invalid_state", json!({}));
     let stage = Stage::playing(json!({ "spawn": [busy], "turn": [completed()] })).await;
     stage.gateway.sees("notice shim_restarted").await;
