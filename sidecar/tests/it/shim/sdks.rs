@@ -208,12 +208,50 @@ async fn conversation_survives_a_killed_sidecar() {
         stage.gateway.send(message("the second task", MessagePriority::Queued));
         asked(&stage, 1).await;
         let stage = stage.next_run_by(start).await;
-        stage.begin(begin(&python, sdk, &server, "the third task", true));
+        let mut next = begin(&python, sdk, &server, "the third task", true);
+        next.config.composed_system_prompt = "Speak like a pirate.".into();
+        stage.begin(next);
         stage.gateway.sees("assistant_message text I remember.").await;
+        // The brief of the new run applies (S2 `updateBrief`).
+        let request = server.prompts().pop().unwrap().body.to_string();
+        for said in ["the first task", "The first is done.", "the third task", "Speak like a pirate."] {
+            assert!(request.contains(said), "{sdk:?}: {said} is missing in {request}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn interrupt_ends_the_call_of_an_sdk_and_keeps_its_conversation() {
+    let Some(python) = python() else { return };
+    for sdk in SDKS {
+        let script = Script::of([
+            says("the first task", "The first is done."),
+            shell("the second task", "touch started; sleep 300; touch finished"),
+            says("the third task", "I remember."),
+        ]);
+        let server = ModelServer::start(script).await.unwrap();
+        let stage = priced().await;
+        stage.begin(begin(&python, sdk, &server, "the first task", false));
+        stage.gateway.sees("turn_completed").await;
+        stage.gateway.send(message("the second task", MessagePriority::Queued));
+        let asked = asked(&stage, 1).await;
+        stage.gateway.decide(&asked, "Allow", None);
+        let started = stage.folders.work().join("started");
+        stage.gateway.until("the call", |_| started.exists().then_some(())).await;
+        let interrupt = stage.gateway.send(Command::Interrupt {});
+        stage.gateway.acknowledged(interrupt, "done").await;
+        let left = shim_processes(stage.folders.root());
+        assert!(left.is_empty(), "{sdk:?}: {left:?}");
+        stage.gateway.send(message("the third task", MessagePriority::Queued));
+        stage.gateway.sees("assistant_message text I remember.").await;
+        stage.gateway.sees_nth("turn_completed", 2).await;
         let request = server.prompts().pop().unwrap().body.to_string();
         for said in ["the first task", "The first is done.", "the third task"] {
             assert!(request.contains(said), "{sdk:?}: {said} is missing in {request}");
         }
+        let story = stage.gateway.story();
+        let lost = |event: &String| event.starts_with("notice conversation_lost");
+        assert!(!story.iter().any(lost), "{sdk:?}: {story:#?}");
     }
 }
 
