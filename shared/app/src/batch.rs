@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, stream};
 use pilothouse_broker::{Broker, QueueError, QueueName, Receipt, Received};
 
 use crate::App;
@@ -16,6 +17,8 @@ const MAX_RECEIVES: u32 = 5;
 /// turn healthy messages into dead letters.
 const MAX_RECEIVES_OF_OUTAGE: u32 = 100;
 const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// Groups of a batch that are processed at the same time. They may change the same aggregate, such as a pool.
+const CONCURRENT_GROUPS: usize = 4;
 /// The pause before the retry of a message for which the disk has no space.
 const PAUSE_ON_FULL_DISK: Duration = Duration::from_secs(5);
 
@@ -85,24 +88,46 @@ pub enum MessageOutcome {
     Later(Duration),
 }
 
-/// Processes the messages of a batch of `queue` in order. The first failure of a group stops that group, not the others. A message
-/// that keeps failing is moved to the dead letters with its cause, and its group continues.
+/// Processes the messages of each group in order, and several groups at the same time. The first failure of a group stops that group,
+/// not the others. A message of `queue` that keeps failing is moved to the dead letters with its cause, and its group continues.
 pub async fn process_batch<F, W>(app: &App, queue: &QueueName, batch: Vec<Received>, work: F) -> BatchOutcome
 where
     F: Fn(App, Received) -> W,
     W: Future<Output = Result<MessageOutcome, Problem>>,
 {
-    let mut outcome = BatchOutcome::default();
-    // The messages to retry, by group, with the retry of the first.
-    let mut stopped: BTreeMap<String, (Vec<Receipt>, Retry)> = BTreeMap::new();
+    let mut groups: BTreeMap<String, Vec<Received>> = BTreeMap::new();
     for message in batch {
-        if let Some((receipts, _)) = stopped.get_mut(&message.group) {
-            receipts.push(message.receipt);
-            continue;
+        groups.entry(message.group.clone()).or_default().push(message);
+    }
+    let groups = groups.into_values().map(|group| process_group(app, queue, group, &work));
+    let mut outcomes = stream::iter(groups).buffer_unordered(CONCURRENT_GROUPS);
+    let mut outcome = BatchOutcome::default();
+    while let Some((done, rest)) = outcomes.next().await {
+        outcome.done.extend(done);
+        if let Some((receipts, retry)) = rest {
+            outcome.add_retry(receipts, retry);
         }
+    }
+    outcome
+}
+
+/// Returns the messages that are done, and those to retry.
+async fn process_group<F, W>(
+    app: &App,
+    queue: &QueueName,
+    group: Vec<Received>,
+    work: &F,
+) -> (Vec<Receipt>, Option<(Vec<Receipt>, Retry)>)
+where
+    F: Fn(App, Received) -> W,
+    W: Future<Output = Result<MessageOutcome, Problem>>,
+{
+    let mut done = Vec::new();
+    let mut messages = group.into_iter();
+    while let Some(message) = messages.next() {
         let retry = match work(app.clone(), message.clone()).await {
             Ok(MessageOutcome::Done) => {
-                outcome.done.push(message.receipt);
+                done.push(message.receipt);
                 continue;
             }
             Ok(MessageOutcome::Later(pause)) => Retry { pause, counts: false },
@@ -111,12 +136,10 @@ where
                 None => continue,
             },
         };
-        stopped.insert(message.group, (vec![message.receipt], retry));
+        let rest = std::iter::once(message.receipt).chain(messages.map(|message| message.receipt));
+        return (done, Some((rest.collect(), retry)));
     }
-    for (receipts, retry) in stopped.into_values() {
-        outcome.add_retry(receipts, retry);
-    }
-    outcome
+    (done, None)
 }
 
 /// Returns when a failed message is retried, or `None` if it was moved to the dead letters.

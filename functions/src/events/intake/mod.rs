@@ -1,7 +1,7 @@
 //! The intake: applies raw events from the broker in order and exactly once (architecture: Messages, decision 9).
 //!
-//! A batch is grouped by session. Each session is loaded once, its events are mapped in order, and one commit writes the session,
-//! its queue and a journal entry for each event. A message that fails blocks only its session.
+//! A batch is grouped by session, and sessions are processed at the same time. Each session is loaded once, its events are mapped in
+//! order, and one commit writes the session, its queue and a journal entry for each event. A message that fails blocks only its session.
 
 mod apply;
 mod body;
@@ -12,6 +12,7 @@ mod verdict;
 
 use std::collections::{BTreeMap, HashSet};
 
+use futures_util::future::join_all;
 use pilothouse_app::function::requirements::{EVENTS, INTAKE};
 use pilothouse_app::function::{EventFunction, Subscription};
 use pilothouse_broker::{QueueError, Received};
@@ -58,20 +59,11 @@ pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
             }
         }
     }
-    for (session, messages) in sessions {
-        let (received, opened): (Vec<_>, Vec<_>) = messages.into_iter().unzip();
-        match apply::apply(app, session, &opened).await {
-            Ok(()) => {
-                tracing::trace!(target: METRICS, events_applied = received.len());
-                outcome.done.extend(received.into_iter().map(|message| message.receipt));
-            }
-            Err(cause) => {
-                let (applied, rest) = one_by_one(app, session, received, opened, &cause).await;
-                outcome.done.extend(applied);
-                if let Some((rest, retry)) = rest {
-                    outcome.add_retry(rest, retry);
-                }
-            }
+    let applied = sessions.into_iter().map(|(session, messages)| apply_all(app, session, messages));
+    for (done, rest) in join_all(applied).await {
+        outcome.done.extend(done);
+        if let Some((rest, retry)) = rest {
+            outcome.add_retry(rest, retry);
         }
     }
     let retried: HashSet<_> = outcome.retry.iter().flat_map(|(receipts, _)| receipts).collect();
@@ -87,6 +79,22 @@ pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
 struct RetryScheduled;
 
 type Receipts = Vec<pilothouse_broker::Receipt>;
+
+/// Applies the messages of a session. Returns the messages that are done, and those to retry.
+async fn apply_all(
+    app: &App,
+    session: AgentSessionId,
+    messages: Vec<(Received, Opened)>,
+) -> (Receipts, Option<(Receipts, Retry)>) {
+    let (received, opened): (Vec<_>, Vec<_>) = messages.into_iter().unzip();
+    match apply::apply(app, session, &opened).await {
+        Ok(()) => {
+            tracing::trace!(target: METRICS, events_applied = received.len());
+            (received.into_iter().map(|message| message.receipt).collect(), None)
+        }
+        Err(cause) => one_by_one(app, session, received, opened, &cause).await,
+    }
+}
 
 /// Applies the messages of a failed group one by one, so that only the failing message and its successors wait. After the last
 /// attempt the failing message becomes a dead letter and its sequence counts as consumed (decision 9).
