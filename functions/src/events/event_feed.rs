@@ -11,9 +11,9 @@
 //! The queue is separate from the reactions queue, because external systems may fail for hours and must not delay commands,
 //! launches or slots.
 
-use std::ops::ControlFlow::{self, Break, Continue};
+use std::collections::BTreeMap;
 
-use pilothouse_app::App;
+use futures_util::future::try_join_all;
 use pilothouse_app::batch::{BatchOutcome, MessageOutcome};
 use pilothouse_app::function::requirements::{ANNOUNCEMENTS, EVENT_FEED};
 use pilothouse_app::function::{EventFunction, Subscription};
@@ -21,6 +21,7 @@ use pilothouse_app::http::Problem;
 use pilothouse_app::queues;
 use pilothouse_app::texts::NotificationText;
 use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
+use pilothouse_app::{App, error_chain};
 use pilothouse_broker::{MAX_BATCH, OutgoingMessage, QueueError, Received};
 use pilothouse_domain::announcement::{
     FeedEntry, NotificationKind, Publishable, aggregate_publishes, publishes,
@@ -106,24 +107,50 @@ pub async fn process_and_settle(app: &App, batch: Vec<Received>) -> Result<(), Q
     pilothouse_app::batch::settle(app.broker.as_ref(), &queues::announcements(), outcome).await
 }
 
-/// The caller settles the batch.
+/// Publishes the entries of each owner in one commit, or one by one if that fails. The caller settles the batch.
 pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
-    pilothouse_app::batch::process_batch(app, &queues::announcements(), batch, |app, message| async move {
-        publish_entry(&app, &message.body).await.map(|()| MessageOutcome::Done)
+    let mut owners: BTreeMap<String, Vec<Received>> = BTreeMap::new();
+    for message in batch {
+        owners.entry(message.group.clone()).or_default().push(message);
+    }
+    let mut outcome = BatchOutcome::default();
+    for messages in owners.into_values() {
+        match publish_all(app, &messages).await {
+            Ok(()) => outcome.done.extend(messages.into_iter().map(|message| message.receipt)),
+            Err(cause) => {
+                tracing::warn!(cause = %error_chain(&cause), "entries could not be published together");
+                outcome.merge(one_by_one(app, messages).await);
+            }
+        }
+    }
+    outcome
+}
+
+async fn one_by_one(app: &App, messages: Vec<Received>) -> BatchOutcome {
+    pilothouse_app::batch::process_batch(app, &queues::announcements(), messages, |app, message| async move {
+        publish_all(&app, &[message]).await.map(|()| MessageOutcome::Done)
     })
     .await
 }
 
-async fn publish_entry(app: &App, body: &str) -> Result<(), Problem> {
-    let pointer: Pointer = serde_json::from_str(body).map_err(Problem::internal)?;
-    let Entry { id, owner, feed_entries } = entry_of(app, &pointer)
-        .await?
-        .ok_or_else(|| Problem::internal(format!("the entry of {pointer:?} is missing")))?;
-    let published_range = append(app, &owner, id, &feed_entries).await?;
-    enqueue_deliveries(app, &owner, published_range, &feed_entries).await
+/// Publishes entries of one owner.
+async fn publish_all(app: &App, messages: &[Received]) -> Result<(), Problem> {
+    let entries = try_join_all(messages.iter().map(|message| entry_of(app, &message.body))).await?;
+    let Some(owner) = entries.first().map(|entry| entry.owner.clone()) else { return Ok(()) };
+    let ranges = append(app, &owner, &entries).await?;
+    let published = entries.iter().zip(ranges);
+    let published: Vec<_> =
+        published.flat_map(|(entry, range)| range.numbers().zip(&entry.feed_entries)).collect();
+    enqueue_deliveries(app, &owner, &published).await
 }
 
-async fn entry_of(app: &App, pointer: &Pointer) -> Result<Option<Entry>, Problem> {
+async fn entry_of(app: &App, body: &str) -> Result<Entry, Problem> {
+    let pointer: Pointer = serde_json::from_str(body).map_err(Problem::internal)?;
+    let entry = find_entry(app, &pointer).await?;
+    entry.ok_or_else(|| Problem::internal(format!("the entry of {pointer:?} is missing")))
+}
+
+async fn find_entry(app: &App, pointer: &Pointer) -> Result<Option<Entry>, Problem> {
     let sequence = pointer.sequence;
     Ok(match &pointer.journal {
         Journal::SessionId(session) => {
@@ -159,27 +186,34 @@ fn entry_of_aggregate<E: NotificationText>(entry: AggregateJournalEntry<E>) -> E
     Entry { id: entry.id, feed_entries, owner: entry.owner_id }
 }
 
-/// Appends the feed entries to the feed of the owner, unless an earlier attempt did. Conflicts are rare, because the queue keeps the
-/// entries of an owner in one group.
-async fn append(
-    app: &App,
-    owner: &UserId,
-    entry: EventId,
-    feed_entries: &[FeedEntry],
-) -> Result<PublishedRange, Problem> {
-    let load = async || match app.store.published_range(owner, entry).await? {
-        Some(published_range) => Ok(Break(published_range)),
-        None => Ok(Continue(app.store.feed(owner).await?)),
+/// Appends the feed entries to the feed of the owner, except those that an earlier attempt appended, and returns the numbers of each
+/// entry. Conflicts are rare, because the queue keeps the entries of an owner in one group.
+async fn append(app: &App, owner: &UserId, entries: &[Entry]) -> Result<Vec<PublishedRange>, Problem> {
+    let load = async || {
+        let published = entries.iter().map(|entry| app.store.published_range(owner, entry.id));
+        Ok((try_join_all(published).await?, app.store.feed(owner).await?))
     };
-    let decide = |state: ControlFlow<PublishedRange, Loaded<FeedHead>>, ctx: &mut DomainContext<'_>| {
-        let head = match state {
-            Break(published_range) => return Ok(Decision::Unchanged(published_range)),
-            Continue(head) => head,
-        };
+    let decide = |state: (Vec<Option<PublishedRange>>, Loaded<FeedHead>), ctx: &mut DomainContext<'_>| {
+        let (published, head) = state;
+        if let Some(ranges) = published.iter().copied().collect() {
+            return Ok(Decision::Unchanged(ranges));
+        }
+        let is_new = published.iter().map(Option::is_none);
+        let new = entries.iter().zip(is_new).filter(|(_, is_new)| *is_new).map(|(entry, _)| entry);
         let mut commit = Commit::new();
-        let published_range = commit.publish(owner, &head, feed_entries)?;
-        commit.published_range(owner, entry, published_range, ctx.now)?;
-        Ok(Decision::Commit(commit, published_range))
+        let mut last = commit.publish(owner, &head, new.flat_map(|entry| &entry.feed_entries))?.first - 1;
+        let mut ranges = Vec::with_capacity(entries.len());
+        for (entry, range) in entries.iter().zip(published) {
+            if let Some(range) = range {
+                ranges.push(range);
+                continue;
+            }
+            let range = PublishedRange::after(last, entry.feed_entries.len());
+            commit.published_range(owner, entry.id, range, ctx.now)?;
+            ranges.push(range);
+            last = range.last;
+        }
+        Ok(Decision::Commit(commit, ranges))
     };
     app.unit_of_work().run(RetryPolicy::EVENT, load, decide).await
 }
@@ -189,27 +223,26 @@ async fn append(
 async fn enqueue_deliveries(
     app: &App,
     owner: &UserId,
-    published_range: PublishedRange,
-    feed_entries: &[FeedEntry],
+    published: &[(u64, &FeedEntry)],
 ) -> Result<(), Problem> {
     let webhooks = app.store.webhooks(owner).await?;
     let mut messages = Vec::new();
-    for sequence in published_range.numbers() {
+    for (sequence, _) in published {
         if app.integrations.has_bus {
-            messages.push(delivery_message::message(owner, Receiver::Bus {}, sequence)?);
+            messages.push(delivery_message::message(owner, Receiver::Bus {}, *sequence)?);
         }
         if webhooks.is_empty() {
             continue;
         }
-        let Some(announcement) = app.store.announcement(owner, sequence).await? else { continue };
+        let Some(announcement) = app.store.announcement(owner, *sequence).await? else { continue };
         for webhook in webhooks.iter().filter(|webhook| webhook.accepts(&announcement.event)) {
             let receiver = Receiver::Webhook { webhook_id: webhook.id };
-            messages.push(delivery_message::message(owner, receiver, sequence)?);
+            messages.push(delivery_message::message(owner, receiver, *sequence)?);
         }
     }
-    let notices = published_range.numbers().zip(feed_entries);
+    let notices = published.iter();
     let notices: Vec<_> =
-        notices.filter_map(|(number, entry)| Some((number, entry.notice.as_ref()?.0))).collect();
+        notices.filter_map(|(number, entry)| Some((*number, entry.notice.as_ref()?.0))).collect();
     messages.extend(messages_to_browsers(app, owner, &notices).await?);
     send(app, &messages).await
 }

@@ -9,6 +9,7 @@ use http::Method;
 use pilothouse_app::integrations::{DeliveryError, DeliveryRequest, DeliverySender};
 use pilothouse_app::queues;
 use pilothouse_broker::{OutgoingMessage, Received};
+use pilothouse_domain::announcement::Announcement;
 use pilothouse_domain::{AgentSessionId, SessionEvent, UserId};
 use pilothouse_functions::events::event_feed;
 use pilothouse_functions::events::webhook_delivery;
@@ -133,19 +134,41 @@ impl ApiFixture {
     /// Creates skills of these names, and publishes the events to the owner's webhooks.
     async fn happen(&self, owner: &str, names: impl IntoIterator<Item = String>) {
         for name in names {
-            let skill = json!({ "name": name, "description": "x" });
-            let skill = self.ok(owner, "/api/agents/skills", skill).await;
-            let of = AggregateRef { kind: "skill".to_owned(), id: skill["id"].as_str().unwrap().to_owned() };
-            let entry = self.app.store.aggregate_journal_entry(&of, 1).await.unwrap().unwrap();
-            self.publish(event_feed::message_for_aggregate(&entry).unwrap()).await;
+            let message = self.event(owner, &name).await;
+            self.publish(message).await;
         }
     }
 
+    /// Creates a skill. Returns the message for its event.
+    async fn event(&self, owner: &str, name: &str) -> OutgoingMessage {
+        let skill = json!({ "name": name, "description": "x" });
+        let skill = self.ok(owner, "/api/agents/skills", skill).await;
+        let of = AggregateRef { kind: "skill".to_owned(), id: skill["id"].as_str().unwrap().to_owned() };
+        let entry = self.app.store.aggregate_journal_entry(&of, 1).await.unwrap().unwrap();
+        event_feed::message_for_aggregate(&entry).unwrap()
+    }
+
     async fn publish(&self, message: OutgoingMessage) {
-        let sent = self.app.broker.send(&queues::announcements(), vec![message]).await.unwrap();
-        assert!(sent.failed.is_empty());
-        let batch = self.app.broker.receive(&queues::announcements(), 10, Duration::ZERO).await.unwrap();
+        let batch = self.sent(vec![message]).await;
         event_feed::process_and_settle(&self.app, batch).await.unwrap();
+    }
+
+    /// Sends messages to the announcements queue, and receives them.
+    async fn sent(&self, messages: Vec<OutgoingMessage>) -> Vec<Received> {
+        let sent = self.app.broker.send(&queues::announcements(), messages).await.unwrap();
+        assert!(sent.failed.is_empty());
+        self.app.broker.receive(&queues::announcements(), 10, Duration::ZERO).await.unwrap()
+    }
+
+    /// The version of the head of an owner's feed, and the names of the skills in the feed.
+    async fn feed(&self, owner: &str) -> (u64, Vec<String>) {
+        let owner = UserId::parse(owner).unwrap();
+        let head = self.app.store.feed(&owner).await.unwrap();
+        let announcements = self.app.store.announcements(&owner, 0, 100).await.unwrap().items;
+        let numbers: Vec<_> = announcements.iter().map(|it| it.sequence).collect();
+        assert_eq!(numbers, (1..=head.value.last).collect::<Vec<_>>());
+        let name = |it: &Announcement| it.detail["name"].as_str().unwrap().to_owned();
+        (head.version, announcements.iter().map(name).collect())
     }
 
     /// Subscribes the browser `PHONE` to the notifications of these tests.
@@ -204,6 +227,41 @@ impl ApiFixture {
 
 fn names(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|at| format!("Skill {at}"))
+}
+
+#[tokio::test]
+async fn entries_of_an_owner_are_published_once_and_in_one_commit() {
+    let (fixture, _) = staged().await;
+    let (first, second) = (fixture.event("ada", "First").await, fixture.event("ada", "Second").await);
+    let batch = fixture.sent(vec![first, second, fixture.event("bob", "Other").await]).await;
+    assert!(event_feed::process(&fixture.app, batch.clone()).await.retry.is_empty());
+    assert_eq!(fixture.feed("ada").await, (1, vec!["First".to_owned(), "Second".to_owned()]));
+    assert_eq!(fixture.feed("bob").await, (1, vec!["Other".to_owned()]));
+
+    // The queue delivers the batch again, because nobody settled it, with a new message. Its group is still under way.
+    let third = OutgoingMessage { group: "another".to_owned(), ..fixture.event("ada", "Third").await };
+    let group = &batch[0].group;
+    let third = fixture.sent(vec![third]).await.into_iter().map(|it| Received { group: group.clone(), ..it });
+    let repeated = batch.iter().cloned().chain(third).collect();
+    event_feed::process_and_settle(&fixture.app, repeated).await.unwrap();
+    let names = ["First", "Second", "Third"].map(str::to_owned).to_vec();
+    assert_eq!(fixture.feed("ada").await, (2, names));
+    assert_eq!(fixture.feed("bob").await, (1, vec!["Other".to_owned()]));
+}
+
+#[tokio::test]
+async fn entry_that_cannot_be_published_delays_only_its_successors() {
+    let (fixture, _) = staged().await;
+    let first = fixture.event("ada", "First").await;
+    let missing =
+        r#"{"aggregate":{"kind":"skill","id":"00000000-0000-0000-0000-000000000001"},"sequence":1}"#;
+    let missing = OutgoingMessage::new(first.group.clone(), "missing", missing);
+    let batch = vec![first, missing, fixture.event("ada", "Last").await, fixture.event("bob", "Other").await];
+    let outcome = event_feed::process(&fixture.app, fixture.sent(batch).await).await;
+    assert_eq!(fixture.feed("ada").await, (1, vec!["First".to_owned()]));
+    assert_eq!(fixture.feed("bob").await, (1, vec!["Other".to_owned()]));
+    assert_eq!(outcome.done.len(), 2);
+    assert_eq!(outcome.retry.iter().map(|(receipts, _)| receipts.len()).collect::<Vec<_>>(), [2]);
 }
 
 #[tokio::test]

@@ -32,6 +32,11 @@ pub struct PublishedRange {
 }
 
 impl PublishedRange {
+    /// The numbers of the next `count` feed entries.
+    pub const fn after(last: u64, count: usize) -> Self {
+        Self { first: last + 1, last: last + count as u64 }
+    }
+
     pub const fn numbers(self) -> RangeInclusive<u64> {
         self.first..=self.last
     }
@@ -47,11 +52,11 @@ fn notification_item(owner: &UserId, notification: &Notification, version: u64) 
 
 impl Commit {
     /// Publishes events of an owner under the next numbers, and returns the numbers.
-    pub fn publish(
+    pub fn publish<'a>(
         &mut self,
         owner: &UserId,
         head: &Loaded<FeedHead>,
-        feed_entries: &[FeedEntry],
+        feed_entries: impl IntoIterator<Item = &'a FeedEntry>,
     ) -> Result<PublishedRange, StoreError> {
         let mut last = head.value.last;
         for feed_entry in feed_entries {
