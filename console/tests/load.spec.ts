@@ -37,23 +37,30 @@ async function nextPaint(page: Page, interact: () => Promise<void>): Promise<num
   return page.evaluate(() => Math.max(0, ...(window as unknown as { inputs: number[] }).inputs))
 }
 
+/** Starts a session that plays a script. */
+async function start(server: Server, name: string, script: unknown): Promise<string> {
+  const { session } = await server.api<{ session: { id: string } }>('POST', 'agents/sessions', {
+    ...{ objective: `Do the work of ${name}`, name, workingDirectory: server.work, adapter: 'script', budgetCapUsd: '5' },
+    adapterOptions: { script },
+  })
+  return session.id
+}
+
+const goOn = (server: Server, id: string) =>
+  server.api('POST', `agents/sessions/${id}/messages/queue`, { content: 'Go on', priority: 'Queued' })
+
 async function fill(server: Server): Promise<string> {
   // A script has a largest size, so messages start all parts but the first.
   const part = [{ repeat: { times: ITEMS / PARTS, steps: [{ say: 'line' }] } }, { say: 'the last line' }]
-  const script = { steps: [{ turn: { steps: part } }], onMessage: part }
-  const start = (name: string, adapterOptions: unknown) =>
-    server.api<{ session: { id: string } }>('POST', 'agents/sessions', {
-      ...{ objective: `Do the work of ${name}`, name, workingDirectory: server.work, adapter: 'script', budgetCapUsd: '5', adapterOptions },
-    })
-  const { id } = (await start('long', { script })).session
+  const id = await start(server, 'long', { steps: [{ turn: { steps: part } }], onMessage: part })
   const isIdle = () => expect.poll(() => server.statusOf(id), { timeout: 1_200_000, intervals: [2_000] }).toBe('Idle')
   await isIdle()
   for (let part = 1; part < PARTS; part++) {
-    await server.api('POST', `agents/sessions/${id}/messages/queue`, { content: 'Go on', priority: 'Queued' })
+    await goOn(server, id)
     await expect.poll(() => server.statusOf(id)).toBe('Running')
     await isIdle()
   }
-  for (let at = 1; at < SESSIONS; at++) await start(`session ${String(at)}`, { script: { steps: [{ say: 'Done' }] } })
+  for (let at = 1; at < SESSIONS; at++) await start(server, `session ${String(at)}`, { steps: [{ say: 'Done' }] })
   return id
 }
 
@@ -96,6 +103,61 @@ test('a lost network is shown although nothing answers', async ({ console: page 
   isOffline = false
   await page.context().setOffline(false)
   await expect(page.getByText(/Not connected since/)).toHaveCount(0, { timeout: 3_000 })
+})
+
+/** The number of entries in the timeline. */
+async function entries(page: Page): Promise<number> {
+  const text = await page.getByRole('status').filter({ hasText: 'entries, live' }).innerText()
+  return Number(text.split(' ')[0])
+}
+
+test('the first entries of a long stream leave memory and can be loaded again', { tag: '@quick' }, async ({ server, console: page }) => {
+  test.skip(isPhone(page), 'the width makes no difference')
+  test.slow()
+  const lines = 6_000
+  const stream = [{ repeat: { times: lines - 2, steps: [{ say: 'a line' }] } }, { say: 'the last line' }]
+  const id = await start(server, 'long', { steps: [{ turn: { steps: [{ say: 'the first line' }] } }], onMessage: stream })
+  await open(page, `/sessions/${id}`)
+  const timeline = page.getByRole('region', { name: 'Timeline' })
+  const loadEarlier = page.getByRole('button', { name: 'Load earlier' })
+  await expect(timeline).toContainText('the first line')
+  await expect(loadEarlier).toHaveCount(0)
+  await goOn(server, id)
+  await expect(timeline).toContainText('the last line', { timeout: 60_000 })
+  expect(await entries(page)).toBeLessThanOrEqual(5_000)
+  const loadAll = async () => {
+    await expect(loadEarlier).toBeVisible()
+    while (await loadEarlier.isVisible()) {
+      const before = await entries(page)
+      await loadEarlier.click()
+      await expect.poll(() => entries(page)).toBeGreaterThan(before)
+    }
+    return entries(page)
+  }
+  const loaded = await loadAll()
+  expect(loaded).toBeGreaterThanOrEqual(lines)
+  await page.reload()
+  expect(await loadAll(), 'each entry was there once').toBe(loaded)
+})
+
+// Prints the figures of docs/benchmarks.md.
+test('memory stays flat while events stream', async ({ server, console: page }) => {
+  const minutes = Number(process.env.PILOTHOUSE_BENCH_MINUTES ?? 0)
+  test.skip(minutes === 0 || isPhone(page), 'only as a benchmark')
+  test.setTimeout((minutes + 5) * 60_000)
+  const step = [{ say: 'I look at the next file and see what it says.' }, { wait: 100 }]
+  const id = await start(server, 'long', { steps: [{ turn: { steps: [{ repeat: { times: 36_000, steps: step } }] } }] })
+  await open(page, `/sessions/${id}`)
+  const cdp = await page.context().newCDPSession(page)
+  for (let minute = 1; minute <= minutes; minute++) {
+    // Time passes: this is what is measured.
+    await page.waitForTimeout(60_000)
+    await cdp.send('HeapProfiler.collectGarbage')
+    const { usedSize } = await cdp.send('Runtime.getHeapUsage')
+    const { nodes } = await cdp.send('Memory.getDOMCounters')
+    const [memory, shown] = [(usedSize / 1e6).toFixed(1), await entries(page)]
+    process.stdout.write(`${String(minute)} min: ${memory} MB, ${String(nodes)} nodes, ${String(shown)} entries\n`)
+  }
 })
 
 // Prints the figures of docs/benchmarks.md.

@@ -39,6 +39,10 @@ function extended(draft: Draft | undefined, { kind, part, text }: DraftView): Dr
 /** How many entries of the journal are loaded at first, and by each request for earlier ones. */
 const WINDOW = 1000
 
+/** How many lines a long stream adds to those that were loaded, before the first of them leave memory. Then so many of them stay. */
+const MAX_ADDED = 5000
+const KEPT_ADDED = 4000
+
 /** When the session is read again if the server could not be reached. */
 const RETRY_MS = 2_000
 
@@ -86,12 +90,17 @@ export class SessionFollower {
   private socket: LiveSocket<StreamMessage> | undefined
   private cursor: string | undefined
   private start = 0
+  /** The number of lines that the reader has loaded by request. */
+  private loaded = 0
   private opening: Promise<void> | undefined
   private isClosed = false
   private incoming: ActivityView[] = []
   private changed = { queue: 0, records: 0 }
   private isNowCaughtUp = false
   private draft: Draft | undefined
+
+  /** Whether nobody sees or uses the first lines, so that they may leave memory. */
+  isAtEnd = (): boolean => true
 
   constructor(readonly id: string) {}
 
@@ -210,7 +219,7 @@ export class SessionFollower {
     this.state.update((state) => ({
       ...state,
       isCaughtUp: state.isCaughtUp || this.isNowCaughtUp,
-      activity: incoming.length > 0 ? [...state.activity, ...incoming] : state.activity,
+      ...this.lines(state, incoming),
       draft,
       changes: {
         queue: state.changes.queue + changed.queue,
@@ -219,11 +228,27 @@ export class SessionFollower {
     }))
   })
 
+  /** The lines with those that arrived, so many of them that hours of a stream fit into memory. The others can be loaded again. */
+  private lines(
+    { activity, hasEarlier }: LiveSession,
+    incoming: readonly ActivityView[],
+  ): Pick<LiveSession, 'activity' | 'hasEarlier'> {
+    if (incoming.length === 0) return { activity, hasEarlier }
+    const all = [...activity, ...incoming]
+    if (all.length <= this.loaded + MAX_ADDED || !this.isAtEnd()) return { activity: all, hasEarlier }
+    // Earlier entries are loaded whole, so all lines of an entry leave together.
+    const last = all[all.length - this.loaded - KEPT_ADDED]
+    if (last === undefined) return { activity: all, hasEarlier }
+    this.start = entryOfLine(last)
+    return { activity: all.filter((line) => entryOfLine(line) > this.start), hasEarlier: true }
+  }
+
   /** Loads the entries before the first one. */
   async loadEarlier(): Promise<void> {
     const begin = Math.max(0, this.start - WINDOW)
     const earlier = await readActivity(this.id, begin, this.start)
     this.start = begin
+    this.loaded += earlier.length
     this.state.update((state) => ({ ...state, activity: [...earlier, ...state.activity], hasEarlier: begin > 0 }))
   }
 }

@@ -82,13 +82,16 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
     const element = view.current
     if (element === null) return
     const at = target === undefined || target === reached.current ? -1 : items.findIndex(({ id }) => id === target.id)
+    const hasFirst = wasPart.current === isPart && first.current !== undefined
+    const added = hasFirst ? items.findIndex(({ id }) => id === first.current) : 0
+    // The first entries left memory. So do their heights.
+    if (added === -1) virtual.measure()
     if (at !== -1) {
       reached.current = target
       virtual.scrollToIndex(at, { align: 'center' })
-    } else if (wasPart.current === isPart && first.current !== undefined && first.current !== items[0]?.id) {
+    } else if (added > 0) {
       // Earlier entries were added: keep what the reader sees.
-      const added = items.findIndex(({ id }) => id === first.current)
-      if (added > 0) virtual.scrollToIndex(added, { align: 'start' })
+      virtual.scrollToIndex(added, { align: 'start' })
     } else if (isAtEnd.current && (!isPart || replay.isReplay)) {
       // A part does not follow: later entries that were added are read from their first one on.
       element.scrollTop = element.scrollHeight
@@ -108,6 +111,12 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
       element.removeEventListener('scroll', scrolled)
     }
   }, [])
+  useEffect(() => {
+    follower.isAtEnd = () => isAtEnd.current && !isPart && !replay.isReplay
+    return () => {
+      follower.isAtEnd = () => true
+    }
+  }, [follower, isPart, replay.isReplay])
   const [wanted, setWanted] = useState('')
   const box = useRef<HTMLInputElement>(null)
   const [searched, setSearched] = useState<{ words: string; number: number }>()
