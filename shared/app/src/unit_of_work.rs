@@ -21,6 +21,7 @@
 use std::time::Duration;
 
 use pilothouse_domain::{Deadlines, DomainContext, IdSource, Timestamp};
+use pilothouse_store::table::Turn;
 use pilothouse_store::{Clock, Commit, CommitError, Store};
 
 use crate::problem::Problem;
@@ -57,17 +58,20 @@ impl RetryPolicy {
     }
 }
 
+/// The attempts of a change.
 pub(crate) struct Attempts {
     policy: RetryPolicy,
     made: u32,
+    /// The turn of the change at the item for which it lost a race.
+    pub(crate) turn: Option<Turn>,
 }
 
 impl Attempts {
     pub(crate) const fn new(policy: RetryPolicy) -> Self {
-        Self { policy, made: 0 }
+        Self { policy, made: 0, turn: None }
     }
 
-    /// Returns a final result. After a lost race, pauses before the next attempt.
+    /// Returns a final result. After a lost race, pauses before the next attempt, unless it is the turn of this change.
     pub(crate) async fn finish<T, E: LostRace>(&mut self, result: Result<T, E>) -> Option<Result<T, E>> {
         self.made += 1;
         if !result.as_ref().is_err_and(LostRace::is_lost_race) {
@@ -77,7 +81,9 @@ impl Attempts {
         if self.made >= self.policy.attempts {
             return Some(result);
         }
-        tokio::time::sleep(pause_after(self.made, rand::random())).await;
+        if self.turn.is_none() {
+            tokio::time::sleep(pause_after(self.made, rand::random())).await;
+        }
         None
     }
 }
@@ -147,18 +153,20 @@ impl<'a> UnitOfWork<'a> {
     {
         let mut attempts = Attempts::new(policy);
         loop {
+            let turn = &mut attempts.turn;
             let attempt = async {
                 let state = load().await?;
                 let decision = decide(state, &mut self.context(&mut FreshIds))?;
                 match decision {
                     Decision::Unchanged(value) => Ok(value),
                     Decision::Commit(commit, value) => {
-                        self.store.commit(commit).await?;
+                        self.store.commit_in_turn(commit, turn).await?;
                         Ok(value)
                     }
                 }
             };
-            if let Some(result) = attempts.finish(attempt.await).await {
+            let result = attempt.await;
+            if let Some(result) = attempts.finish(result).await {
                 return result;
             }
         }

@@ -18,7 +18,7 @@ use crate::error::{CommitError, StoreError};
 use crate::layout;
 use crate::retention::Retention;
 use crate::table::{
-    Condition, Index, Item, Key, Page, Position, Query, SharedItem, SortRange, Table, TableError, Write,
+    Condition, Index, Item, Key, Page, Position, Query, SharedItem, SortRange, Table, TableError, Turn, Write,
 };
 
 #[derive(Clone)]
@@ -305,15 +305,42 @@ impl Store {
 
     /// Commits all or nothing. Cancelling a session closes its whole queue, which may exceed a transaction. Message records that do
     /// not fit are written first.
-    pub async fn commit(&self, mut commit: Commit) -> Result<(), CommitError> {
+    pub async fn commit(&self, commit: Commit) -> Result<(), CommitError> {
+        self.attempt(commit).await.map_err(|(error, _)| error)
+    }
+
+    /// Like [`Self::commit`]. After a lost race it waits for the turn of the caller, if the engine has turns. Keep the turn for the next
+    /// attempt.
+    pub async fn commit_in_turn(&self, commit: Commit, turn: &mut Option<Turn>) -> Result<(), CommitError> {
+        let Err((error, changed)) = self.attempt(commit).await else { return Ok(()) };
+        if let Some(key) = changed
+            && turn.as_ref().is_none_or(|turn| *turn.key() != key)
+        {
+            // Nobody waits for a turn while it has another one.
+            *turn = None;
+            *turn = self.table.turn(&key).await;
+        }
+        Err(error)
+    }
+
+    /// After a lost race the error contains an item that was changed.
+    async fn attempt(&self, mut commit: Commit) -> Result<(), (CommitError, Option<Key>)> {
         let early = commit.split_records();
         if !early.is_empty() {
-            self.table.put_all(early).await?;
+            self.table.put_all(early).await.map_err(|error| (error.into(), None))?;
         }
         let values = commit.take_values();
         let (writes, purposes) = commit.into_writes(self.retention);
+        let keys: Vec<_> = writes.iter().map(|write| write.key().clone()).collect();
         let written = self.table.transact_with_values(writes, values).await;
-        written.map_err(|error| Commit::explain(error, &purposes))
+        written.map_err(|error| {
+            let failed = match &error {
+                TableError::ConditionFailed { writes } => writes.first().copied(),
+                _ => None,
+            };
+            let changed = failed.and_then(|at| keys.into_iter().nth(at));
+            (Commit::explain(error, &purposes), changed)
+        })
     }
 
     pub(crate) async fn list<T: DeserializeOwned>(&self, query: Query) -> Result<Listing<T>, StoreError> {

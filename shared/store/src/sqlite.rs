@@ -9,6 +9,7 @@ mod kept_items;
 mod query;
 mod recent_entries;
 mod row;
+mod turns;
 mod write;
 
 use std::sync::Arc;
@@ -20,8 +21,11 @@ use rusqlite::OptionalExtension as _;
 pub use self::changes::{TableChanges, WrittenPartitions};
 use self::kept_items::{KeptItems, KeptPage};
 use self::recent_entries::RecentEntries;
+use self::turns::Turns;
 use crate::limits;
-use crate::table::{Item, Key, Page, ParsedBody, Query, SharedItem, SharedPage, Table, TableError, Write};
+use crate::table::{
+    Item, Key, Page, ParsedBody, Query, SharedItem, SharedPage, Table, TableError, Turn, Write,
+};
 use crate::usage::{Usage, Written};
 
 pub const SCHEMA: Schema = Schema {
@@ -89,6 +93,7 @@ pub struct SqliteTable {
     clock: Clock,
     usage: Arc<Usage>,
     memory: Arc<Memory>,
+    turns: Arc<Turns>,
 }
 
 /// What commits leave in memory for the reads that follow.
@@ -101,7 +106,7 @@ struct Memory {
 impl SqliteTable {
     /// A table in a database that was opened with [`SCHEMA`].
     pub fn new(db: Database, clock: Clock) -> Self {
-        Self { db, clock, usage: Arc::default(), memory: Arc::default() }
+        Self { db, clock, usage: Arc::default(), memory: Arc::default(), turns: Arc::default() }
     }
 
     pub fn usage(&self) -> &Usage {
@@ -223,6 +228,10 @@ impl Table for SqliteTable {
             .map_err(flatten)?;
         self.usage.wrote(&written);
         Ok(())
+    }
+
+    async fn turn(&self, key: &Key) -> Option<Turn> {
+        self.turns.take(key).await
     }
 
     async fn put_all(&self, mut items: Vec<Item>) -> Result<(), TableError> {

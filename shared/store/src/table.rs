@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use pilothouse_domain::Timestamp;
 use serde::de::DeserializeOwned;
+use tokio::sync::OwnedMutexGuard;
 
 /// Most bytes of an item, keys and body together. DynamoDB allows 400 KB; larger contents go to a blob.
 pub const MAX_ITEM_BYTES: usize = 350 * 1024;
@@ -100,6 +101,24 @@ impl SharedItem {
         // Fails if the body was parsed meanwhile.
         let _ = self.value.set(Arc::<T>::clone(&value));
         Ok(value)
+    }
+}
+
+/// The turn of a writer that lost a race for an item, until it is dropped. A writer that has lost no race does not wait for its turn.
+#[derive(Debug)]
+pub struct Turn {
+    key: Key,
+    _lock: OwnedMutexGuard<()>,
+}
+
+impl Turn {
+    pub(crate) const fn new(key: Key, lock: OwnedMutexGuard<()>) -> Self {
+        Self { key, _lock: lock }
+    }
+
+    /// The item.
+    pub(crate) const fn key(&self) -> &Key {
+        &self.key
     }
 }
 
@@ -249,6 +268,12 @@ pub trait Table: Send + Sync + 'static {
     /// Puts items individually and unconditionally, in any order. If it fails, some may have been written, so use it only for items
     /// with deterministic keys and bodies.
     async fn put_all(&self, items: Vec<Item>) -> Result<(), TableError>;
+
+    /// Waits for the turn of a writer that lost a race for an item. `None` if writers of the engine have no turns, because some are in
+    /// other processes.
+    async fn turn(&self, _key: &Key) -> Option<Turn> {
+        None
+    }
 }
 
 #[cfg(test)]
