@@ -23,10 +23,20 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Processor time for one more sidecar to start, to stop and to be published, on two cores with other work.
 const PATIENCE_FOR_EACH: Duration = Duration::from_millis(400);
 
-/// An agent that always does something. It begins anew where its process was lost.
-fn busy() -> Value {
+/// The most agents that two cores can serve if each does something every [`PERIOD_MS`], within the usual divided deadlines. More agents do
+/// less, and have longer deadlines.
+const CROWD: usize = 200;
+const PERIOD_MS: u32 = 700;
+
+fn crowds(agents: usize) -> u32 {
+    u32::try_from(agents.div_ceil(CROWD)).unwrap()
+}
+
+/// One of `agents` that always do something. It begins anew where its process was lost.
+fn busy(agents: usize) -> Value {
+    let period = PERIOD_MS * crowds(agents);
     let call = json!({ "name": "Bash", "input": { "command": "ls" }, "result": "a file" });
-    let steps = json!([{ "say": "One more step." }, { "tool": call }, { "wait": 700 }]);
+    let steps = json!([{ "say": "One more step." }, { "tool": call }, { "wait": period }]);
     let endless = json!([{ "repeat": { "times": 5000, "steps": steps } }]);
     json!({ "steps": [{ "turn": { "steps": endless } }], "onMessage": endless })
 }
@@ -36,6 +46,7 @@ struct Fleet {
     owner: Owner,
     project: Value,
     scope: Value,
+    script: Value,
     sessions: Vec<String>,
     started: u32,
     history: Rounds,
@@ -43,7 +54,7 @@ struct Fleet {
 
 impl Fleet {
     async fn start(sessions: usize, ledger: &Arc<Ledger>, rng: &mut StdRng) -> Self {
-        let server = ServerProcess::start(DEADLINE_DIVISOR).await;
+        let server = ServerProcess::start((DEADLINE_DIVISOR / crowds(sessions)).max(1)).await;
         let api = server.api();
         api.patch("/api/agents/pool", json!({ "maxConcurrentSessions": sessions })).await.expect(200);
         let project = json!({ "name": "Shop", "workstreams": [{ "id": "api", "name": "API" }] });
@@ -60,6 +71,7 @@ impl Fleet {
             owner,
             project,
             scope,
+            script: busy(sessions),
             sessions: Vec::new(),
             started: 0,
             history: Rounds::default(),
@@ -80,13 +92,13 @@ impl Fleet {
         let objective = format!("Build part {}", self.started);
         let (function, path, body) = if n < AGENTS {
             let brief = json!({ "role": format!("Builder {n}"), "workstream": "api", "adapter": "script",
-                "providerConfig": { "script": busy() } });
+                "providerConfig": { "script": self.script } });
             let body = json!({ "projectId": self.project["id"], "brief": brief, "objective": objective, "name": objective,
                 "workingDirectory": folder, "budgetCapUsd": "5" });
             ("agents-spawn", "/api/agents/spawn", body)
         } else {
             let body = json!({ "workingDirectory": folder, "objective": objective, "name": objective, "budgetCapUsd": "5",
-                "adapterOptions": { "script": busy() } });
+                "adapterOptions": { "script": self.script } });
             ("sessions-start", "/api/agents/sessions", body)
         };
         let reply = self.owner.ask(function, "", Method::POST, path.to_owned(), body).await;
@@ -128,6 +140,18 @@ impl Fleet {
         }
     }
 
+    /// The sessions whose agents do not work, which no brake needs to stop.
+    async fn without_run(&self) -> Vec<Value> {
+        let mut found = Vec::new();
+        for n in 0..self.sessions.len() {
+            let view = self.view(n).await;
+            if view["currentRun"].is_null() || view["status"] == "Failed" {
+                found.push(view);
+            }
+        }
+        found
+    }
+
     async fn until_all_cancelled(&self) {
         let give_up = Instant::now() + self.patience();
         for n in 0..self.sessions.len() {
@@ -148,7 +172,8 @@ impl Fleet {
         let body = json!({ "scope": self.scope, "behavior": behavior, "reason": "They do the wrong thing" });
         let pulled = self.owner.ask("brake-pull", "-", Method::POST, "/api/brake".to_owned(), body).await;
         let pulled = pulled.expect(202).body;
-        assert_eq!(pulled["sessionCount"], self.sessions.len(), "{pulled:#}");
+        let all_are_held = pulled["sessionCount"] == self.sessions.len();
+        assert!(all_are_held, "not held: {:#?}", self.without_run().await);
         let brake = format!("/api/brakes/{}", pulled["id"].as_str().unwrap());
         for _ in 0..rng.random_range(1..=STRIKES) {
             // A random time on purpose, without a condition to wait for.
