@@ -145,8 +145,8 @@ test('memory stays flat while events stream', async ({ server, console: page }) 
   const minutes = Number(process.env.PILOTHOUSE_BENCH_MINUTES ?? 0)
   test.skip(minutes === 0 || isPhone(page), 'only as a benchmark')
   test.setTimeout((minutes + 5) * 60_000)
-  const step = [{ say: 'I look at the next file and see what it says.' }, { wait: 100 }]
-  const id = await start(server, 'long', { steps: [{ turn: { steps: [{ repeat: { times: 36_000, steps: step } }] } }] })
+  const step = [{ say: 'line' }, { wait: 300 }]
+  const id = await start(server, 'long', { steps: [{ turn: { steps: [{ repeat: { times: 12_000, steps: step } }] } }] })
   await open(page, `/sessions/${id}`)
   const cdp = await page.context().newCDPSession(page)
   for (let minute = 1; minute <= minutes; minute++) {
