@@ -63,12 +63,20 @@ pub(crate) struct Attempts {
     policy: RetryPolicy,
     made: u32,
     /// The turn of the change at the item for which it lost a race.
-    pub(crate) turn: Option<Turn>,
+    turn: Option<Turn>,
 }
 
 impl Attempts {
     pub(crate) const fn new(policy: RetryPolicy) -> Self {
         Self { policy, made: 0, turn: None }
+    }
+
+    /// Commits. After a lost race it waits for the turn of this change, if another attempt follows.
+    pub(crate) async fn commit(&mut self, store: &Store, commit: Commit) -> Result<(), CommitError> {
+        if self.made + 1 >= self.policy.attempts {
+            return store.commit(commit).await;
+        }
+        store.commit_in_turn(commit, &mut self.turn).await
     }
 
     /// Returns a final result. After a lost race, pauses before the next attempt, unless it is the turn of this change.
@@ -153,14 +161,13 @@ impl<'a> UnitOfWork<'a> {
     {
         let mut attempts = Attempts::new(policy);
         loop {
-            let turn = &mut attempts.turn;
             let attempt = async {
                 let state = load().await?;
                 let decision = decide(state, &mut self.context(&mut FreshIds))?;
                 match decision {
                     Decision::Unchanged(value) => Ok(value),
                     Decision::Commit(commit, value) => {
-                        self.store.commit_in_turn(commit, turn).await?;
+                        attempts.commit(self.store, commit).await?;
                         Ok(value)
                     }
                 }
@@ -184,8 +191,43 @@ impl<'a> UnitOfWork<'a> {
 #[cfg(test)]
 mod tests {
     use std::future::ready;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use async_trait::async_trait;
+    use pilothouse_domain::{AgentSessionId, RunId};
+    use pilothouse_store::table::{Item, Key, Page, Query, Table, TableError, Write};
+    use uuid::Uuid;
 
     use super::*;
+
+    /// Fakes a table at which each commit loses a race. It counts the changes that wait for their turn.
+    #[derive(Default)]
+    struct LostRaces(AtomicU32);
+
+    #[async_trait]
+    impl Table for LostRaces {
+        async fn get(&self, _: &Key) -> Result<Option<Item>, TableError> {
+            Ok(None)
+        }
+
+        async fn query(&self, _: &Query) -> Result<Page, TableError> {
+            Ok(Page::default())
+        }
+
+        async fn transact(&self, _: Vec<Write>) -> Result<(), TableError> {
+            Err(TableError::ConditionFailed { writes: vec![0] })
+        }
+
+        async fn put_all(&self, _: Vec<Item>) -> Result<(), TableError> {
+            Ok(())
+        }
+
+        async fn turn(&self, _: &Key) -> Option<Turn> {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            None
+        }
+    }
 
     #[test]
     fn pauses_double_up_to_128_ms() {
@@ -206,6 +248,24 @@ mod tests {
             let lost = policy.retry(step).await;
             assert!(matches!(lost, Err(Problem::VersionConflict)), "{lost:?}");
             assert_eq!(attempts, policy.attempts);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn change_waits_for_its_turn_only_before_another_attempt() {
+        for policy in [RetryPolicy::ONCE, RetryPolicy::COMMAND] {
+            let table = Arc::new(LostRaces::default());
+            let store = Store::new(table.clone());
+            let clock: Clock = Arc::new(|| Timestamp::from_millis(0));
+            let decide = |(), _: &mut DomainContext<'_>| {
+                let mut commit = Commit::new();
+                commit.unpark(AgentSessionId::new(Uuid::nil()), RunId::new(Uuid::nil()), 1);
+                Ok(Decision::Commit(commit, ()))
+            };
+            let work = UnitOfWork::new(&store, &clock, Deadlines::default());
+            let lost = work.run(policy, || ready(Ok::<_, Problem>(())), decide).await;
+            assert!(matches!(lost, Err(Problem::VersionConflict)), "{lost:?}");
+            assert_eq!(table.0.load(Ordering::SeqCst), policy.attempts - 1);
         }
     }
 

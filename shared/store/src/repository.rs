@@ -313,7 +313,8 @@ impl Store {
     /// attempt.
     pub async fn commit_in_turn(&self, commit: Commit, turn: &mut Option<Turn>) -> Result<(), CommitError> {
         let Err((error, changed)) = self.attempt(commit).await else { return Ok(()) };
-        if let Some(key) = changed
+        if matches!(error, CommitError::Conflict | CommitError::ResponseExists)
+            && let Some(key) = changed
             && turn.as_ref().is_none_or(|turn| *turn.key() != key)
         {
             // Nobody waits for a turn while it has another one.

@@ -44,7 +44,6 @@ impl UnitOfWork<'_> {
         let mut attempts = Attempts::new(command.retry_policy());
         let (mut may_be_stored, mut may_show_soon) = (true, command.has_idempotency_key());
         loop {
-            let turn = &mut attempts.turn;
             let attempt = async {
                 if std::mem::take(&mut may_be_stored)
                     && let Some(response) = command.earlier_response(store).await?
@@ -67,7 +66,7 @@ impl UnitOfWork<'_> {
                     Err(refusal) => return command.earlier_response(store).await?.ok_or(refusal),
                 };
                 command.store_response(&mut commit, &response, self.now())?;
-                match store.commit_in_turn(commit, turn).await {
+                match attempts.commit(store, commit).await {
                     Ok(()) => {
                         tracing::trace!(target: METRICS, commands = 1_u64);
                         Ok(response)
