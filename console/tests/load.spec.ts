@@ -134,10 +134,55 @@ test('the first entries of a long stream leave memory and can be loaded again', 
     }
     return entries(page)
   }
+  expect(await loadAll()).toBeGreaterThanOrEqual(lines)
+
+  // No entry may be missed between those that are loaded and those that leave memory meanwhile.
+  await page.reload()
+  await expect(loadEarlier).toBeVisible()
+  let answer = (): void => undefined
+  const isAnswered = new Promise<void>((done) => {
+    answer = done
+  })
+  await page.route(/\/activity\?/, async (route) => {
+    await isAnswered
+    await route.continue()
+  })
+  await loadEarlier.click()
+  await goOn(server, id)
+  await expect.poll(() => entries(page), { timeout: 60_000 }).toBeGreaterThan(lines)
+  await expect.poll(() => server.statusOf(id), { timeout: 60_000 }).toBe('Idle')
+  answer()
   const loaded = await loadAll()
-  expect(loaded).toBeGreaterThanOrEqual(lines)
   await page.reload()
   expect(await loadAll(), 'each entry was there once').toBe(loaded)
+})
+
+test('rows keep their heights when the first entries leave memory', { tag: '@quick' }, async ({ server, console: page }) => {
+  test.skip(isPhone(page), 'the width makes no difference')
+  test.slow()
+  const first = { turn: { steps: [{ say: 'the first line' }] } }
+  const many = { turn: { steps: [{ repeat: { times: 4_900, steps: [{ say: 'a line' }] } }, { say: 'the last line' }] } }
+  const tall = [{ say: 'a text that needs several rows '.repeat(40) }]
+  const id = await start(server, 'tall', { steps: [first, { waitForMessage: {} }, many], onMessage: tall })
+  await open(page, `/sessions/${id}`)
+  const timeline = page.getByRole('region', { name: 'Timeline' })
+  const loadEarlier = page.getByRole('button', { name: 'Load earlier' })
+  await expect(timeline).toContainText('the first line')
+  await goOn(server, id)
+  await expect(timeline).toContainText('the last line', { timeout: 60_000 })
+  // A few entries at a time, so that the rows that are shown stay when the first entries leave.
+  for (let more = 0; more < 100 && !(await loadEarlier.isVisible()); more++) {
+    const before = await entries(page)
+    await goOn(server, id)
+    await expect.poll(() => entries(page)).not.toBe(before)
+  }
+  await expect(loadEarlier).toBeVisible()
+  const overlaps = () =>
+    timeline.locator('[data-index]').evaluateAll((rows) => {
+      const boxes = rows.map((row) => row.getBoundingClientRect()).sort((a, b) => a.top - b.top)
+      return boxes.filter(({ top }, at) => top < (boxes[at - 1]?.bottom ?? -Infinity) - 1).length
+    })
+  await expect.poll(overlaps).toBe(0)
 })
 
 // Prints the figures of docs/benchmarks.md.

@@ -92,6 +92,7 @@ export class SessionFollower {
   private start = 0
   /** The number of lines that the reader has loaded by request. */
   private loaded = 0
+  private isLoading = false
   private opening: Promise<void> | undefined
   private isClosed = false
   private incoming: ActivityView[] = []
@@ -235,7 +236,8 @@ export class SessionFollower {
   ): Pick<LiveSession, 'activity' | 'hasEarlier'> {
     if (incoming.length === 0) return { activity, hasEarlier }
     const all = [...activity, ...incoming]
-    if (all.length <= this.loaded + MAX_ADDED || !this.isAtEnd()) return { activity: all, hasEarlier }
+    // Entries that are being loaded end where the first line begins.
+    if (all.length <= this.loaded + MAX_ADDED || this.isLoading || !this.isAtEnd()) return { activity: all, hasEarlier }
     // Earlier entries are loaded whole, so all lines of an entry leave together.
     const last = all[all.length - this.loaded - KEPT_ADDED]
     if (last === undefined) return { activity: all, hasEarlier }
@@ -246,10 +248,15 @@ export class SessionFollower {
   /** Loads the entries before the first one. */
   async loadEarlier(): Promise<void> {
     const begin = Math.max(0, this.start - WINDOW)
-    const earlier = await readActivity(this.id, begin, this.start)
-    this.start = begin
-    this.loaded += earlier.length
-    this.state.update((state) => ({ ...state, activity: [...earlier, ...state.activity], hasEarlier: begin > 0 }))
+    this.isLoading = true
+    try {
+      const earlier = await readActivity(this.id, begin, this.start)
+      this.start = begin
+      this.loaded += earlier.length
+      this.state.update((state) => ({ ...state, activity: [...earlier, ...state.activity], hasEarlier: begin > 0 }))
+    } finally {
+      this.isLoading = false
+    }
   }
 }
 

@@ -84,8 +84,13 @@ export function Timeline({ follower, live }: { follower: SessionFollower; live: 
     const at = target === undefined || target === reached.current ? -1 : items.findIndex(({ id }) => id === target.id)
     const hasFirst = wasPart.current === isPart && first.current !== undefined
     const added = hasFirst ? items.findIndex(({ id }) => id === first.current) : 0
-    // The first entries left memory. So do their heights.
-    if (added === -1) virtual.measure()
+    if (added === -1) {
+      // The first entries left memory. So do their heights. The others stay, because rows that are shown are not measured again.
+      const left = new Set<unknown>(items.map(({ id }) => id))
+      for (const id of virtual.itemSizeCache.keys()) {
+        if (!left.has(id)) virtual.itemSizeCache.delete(id)
+      }
+    }
     if (at !== -1) {
       reached.current = target
       virtual.scrollToIndex(at, { align: 'center' })
