@@ -249,6 +249,18 @@ async fn entries_of_an_owner_are_published_once_and_in_one_commit() {
     assert_eq!(fixture.feed("bob").await, (1, vec!["Other".to_owned()]));
 }
 
+/// A transaction writes an item once, so the entries of such a batch cannot share one.
+#[tokio::test]
+async fn entry_that_is_twice_in_a_batch_is_published_once() {
+    let (fixture, _) = staged().await;
+    let events = vec![fixture.event("ada", "First").await, fixture.event("ada", "Second").await];
+    let mut batch = fixture.sent(events).await;
+    batch.push(batch[0].clone());
+    let outcome = event_feed::process(&fixture.app, batch).await;
+    assert_eq!((outcome.done.len(), outcome.retry.len()), (3, 0));
+    assert_eq!(fixture.feed("ada").await, (2, vec!["First".to_owned(), "Second".to_owned()]));
+}
+
 #[tokio::test]
 async fn entry_that_cannot_be_published_delays_only_its_successors() {
     let (fixture, _) = staged().await;
