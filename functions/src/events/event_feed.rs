@@ -11,10 +11,8 @@
 //! The queue is separate from the reactions queue, because external systems may fail for hours and must not delay commands,
 //! launches or slots.
 
-use std::collections::BTreeMap;
-
 use futures_util::future::try_join_all;
-use pilothouse_app::batch::{BatchOutcome, MessageOutcome};
+use pilothouse_app::batch::{BatchOutcome, MessageOutcome, groups_of};
 use pilothouse_app::function::requirements::{ANNOUNCEMENTS, EVENT_FEED};
 use pilothouse_app::function::{EventFunction, Subscription};
 use pilothouse_app::http::Problem;
@@ -109,12 +107,8 @@ pub async fn process_and_settle(app: &App, batch: Vec<Received>) -> Result<(), Q
 
 /// Publishes the entries of each owner in one commit, or one by one if that fails. The caller settles the batch.
 pub async fn process(app: &App, batch: Vec<Received>) -> BatchOutcome {
-    let mut owners: BTreeMap<String, Vec<Received>> = BTreeMap::new();
-    for message in batch {
-        owners.entry(message.group.clone()).or_default().push(message);
-    }
     let mut outcome = BatchOutcome::default();
-    for messages in owners.into_values() {
+    for messages in groups_of(batch) {
         match publish_all(app, &messages).await {
             Ok(()) => outcome.done.extend(messages.into_iter().map(|message| message.receipt)),
             Err(cause) => {

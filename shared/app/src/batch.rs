@@ -88,6 +88,15 @@ pub enum MessageOutcome {
     Later(Duration),
 }
 
+/// The messages of each group, in order.
+pub fn groups_of(batch: Vec<Received>) -> impl Iterator<Item = Vec<Received>> {
+    let mut groups: BTreeMap<String, Vec<Received>> = BTreeMap::new();
+    for message in batch {
+        groups.entry(message.group.clone()).or_default().push(message);
+    }
+    groups.into_values()
+}
+
 /// Processes the messages of each group in order, and several groups at the same time. The first failure of a group stops that group,
 /// not the others. A message of `queue` that keeps failing is moved to the dead letters with its cause, and its group continues.
 pub async fn process_batch<F, W>(app: &App, queue: &QueueName, batch: Vec<Received>, work: F) -> BatchOutcome
@@ -95,11 +104,7 @@ where
     F: Fn(App, Received) -> W,
     W: Future<Output = Result<MessageOutcome, Problem>>,
 {
-    let mut groups: BTreeMap<String, Vec<Received>> = BTreeMap::new();
-    for message in batch {
-        groups.entry(message.group.clone()).or_default().push(message);
-    }
-    let groups = groups.into_values().map(|group| process_group(app, queue, group, &work));
+    let groups = groups_of(batch).map(|group| process_group(app, queue, group, &work));
     let mut outcomes = stream::iter(groups).buffer_unordered(CONCURRENT_GROUPS);
     let mut outcome = BatchOutcome::default();
     while let Some((done, rest)) = outcomes.next().await {
