@@ -209,7 +209,7 @@ test('memory stays flat while events stream', async ({ server, console: page }) 
   await open(page, `/sessions/${id}`)
   const cdp = await page.context().newCDPSession(page)
   for (let minute = 1; minute <= minutes; minute++) {
-    // Time passes: this is what is measured.
+    // A time on purpose, without a condition to wait for.
     await page.waitForTimeout(60_000)
     await cdp.send('HeapProfiler.collectGarbage')
     const { usedSize } = await cdp.send('Runtime.getHeapUsage')
