@@ -9,7 +9,7 @@ use crate::http::PageRequest;
 use crate::http::request::Parameters;
 use crate::problem::Problem;
 
-/// Pages of the index that one request reads.
+/// Reads of the index after which a request responds with what it found, if it found anything.
 const READS: usize = 5;
 
 /// The scope of a cursor: a list with a filter, in a partition of the Listing index or of the table itself.
@@ -56,8 +56,8 @@ impl Scope {
         page.cursor.as_deref().map(decode).transpose()
     }
 
-    /// Returns a page of what `keep` returns for the items that `read` lists. The page may be short although more follow, because the
-    /// number of reads per request is bounded. Fails if the cursor belongs to another list or filter.
+    /// Returns a page of what `keep` returns for the items that `read` lists. The page may be short although more follow, but it is
+    /// empty only at the end of the list. Fails if the cursor belongs to another list or filter.
     pub async fn read<T, V, E, F>(
         &self,
         page: &PageRequest,
@@ -70,7 +70,9 @@ impl Scope {
     {
         let mut after = self.decode(page)?;
         let mut items = Vec::new();
-        for _ in 0..READS {
+        let mut reads = 0;
+        while reads < READS || items.is_empty() {
+            reads += 1;
             // Never more than fit on the page, so that the cursor is the position of the last item that was examined.
             let listing = read(page.limit - items.len(), after).await?;
             items.extend(listing.items.into_iter().filter_map(&keep));
@@ -88,5 +90,49 @@ impl Scope {
 
     pub fn encode(&self, position: &Position) -> String {
         self.cursor().encode(position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// Reads a list whose first match is the item `first`, one item at a time.
+    async fn read(first: usize, length: usize) -> (Page<usize>, usize) {
+        let scope = Scope::new("numbers", "owner".to_owned());
+        let reads = Cell::new(0);
+        let read = |_, _| {
+            let item = reads.get();
+            reads.set(item + 1);
+            let position = || Position {
+                partition: "owner".to_owned(),
+                sort: item.to_string(),
+                index_sort: Some(item.to_string()),
+            };
+            let next = (item + 1 < length).then(position);
+            async move { Ok::<_, Problem>(Listing { items: vec![item], next }) }
+        };
+        let page = PageRequest { limit: 10, cursor: None };
+        let page = scope.read(&page, read, |item| (item >= first).then_some(item)).await;
+        (page.unwrap(), reads.get())
+    }
+
+    #[tokio::test]
+    async fn page_is_empty_only_at_the_end_of_the_list() {
+        let (page, _) = read(READS + 3, 100).await;
+        assert_eq!(page.items, [READS + 3]);
+        assert!(page.next_cursor.is_some());
+        let (page, reads) = read(100, 50).await;
+        assert!(page.items.is_empty() && page.next_cursor.is_none());
+        assert_eq!(reads, 50);
+    }
+
+    #[tokio::test]
+    async fn page_with_matches_ends_after_a_bounded_number_of_reads() {
+        let (page, reads) = read(0, 100).await;
+        assert_eq!((page.items.len(), reads), (READS, READS));
+        assert!(page.next_cursor.is_some());
     }
 }

@@ -9,6 +9,7 @@ use pilothouse_app::function::{HttpFunction, PAGE, Verb};
 use pilothouse_app::http::{Owner, PageRequest, Problem, Session};
 use pilothouse_app::journal_views;
 use pilothouse_app::paging::Scope;
+use pilothouse_domain::journal::JournalEntry;
 use pilothouse_store::layout;
 
 pub const FUNCTION: HttpFunction =
@@ -29,14 +30,8 @@ async fn list_logs(
 ) -> Result<Json<Page<LogChunkView>>, Problem> {
     app.session_of(&owner, id).await?;
     let scope = Scope::new("logs", layout::logs_partition(id));
-    let mut after = scope.decode(&page)?;
-    loop {
-        let listing = app.store.logs(id, page.limit, after).await?;
-        let items: Vec<_> = listing.items.iter().filter_map(journal_views::log_chunk).collect();
-        after = listing.next;
-        // Some entries have no chunk any more. An empty page would look like the end of the list.
-        if !items.is_empty() || after.is_none() {
-            return Ok(Json(Page { items, next_cursor: after.map(|position| scope.encode(&position)) }));
-        }
-    }
+    let read = |limit, after| app.store.logs(id, limit, after);
+    // Some entries have no chunk any more.
+    let chunk = |entry: JournalEntry| journal_views::log_chunk(&entry);
+    Ok(Json(scope.read(&page, read, chunk).await?))
 }

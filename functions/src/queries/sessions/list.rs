@@ -45,10 +45,6 @@ fn parse_status(text: &str) -> Result<AgentSessionStatus, Problem> {
     })
 }
 
-/// The number of index pages after which a request returns its matches. Without a match, it reads further pages until the first one,
-/// because an empty page would look like the end of the list.
-const MAX_PAGES_READ: usize = 5;
-
 pub(super) async fn summaries(
     app: &App,
     owner: &UserId,
@@ -57,18 +53,7 @@ pub(super) async fn summaries(
     (from, to): (Option<Timestamp>, Option<Timestamp>),
     keep: impl Fn(&AgentSession) -> bool,
 ) -> Result<Page<SessionSummary>, Problem> {
-    let mut after = scope.decode(page)?;
-    let mut items = Vec::new();
-    let mut pages_read = 0;
-    while pages_read < MAX_PAGES_READ || items.is_empty() {
-        pages_read += 1;
-        // Never reads past the page, so that the position is that of the last item that was read.
-        let listing = app.store.sessions_between(owner, from, to, page.limit - items.len(), after).await?;
-        items.extend(listing.items.iter().filter(|session| keep(session)).map(SessionSummary::of));
-        after = listing.next;
-        if after.is_none() || items.len() >= page.limit {
-            break;
-        }
-    }
-    Ok(Page { items, next_cursor: after.map(|position| scope.encode(&position)) })
+    let read = |limit, after| app.store.sessions_between(owner, from, to, limit, after);
+    let summary = |session: AgentSession| keep(&session).then(|| SessionSummary::of(&session));
+    scope.read(page, read, summary).await
 }
