@@ -77,6 +77,7 @@ fn serve(data: &Path) {
             agents_on_exit,
             confine: Some(vec![]),
             secrets: None,
+            pass_env: vec![],
             console_hosts: vec![],
             default_adapter: Some(AdapterName::script()),
             allowed_models: AllowedModels::default(),

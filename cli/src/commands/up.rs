@@ -10,6 +10,7 @@ use pilothouse_domain::text::AdapterName;
 use pilothouse_domain::value::AllowedModels;
 use pilothouse_embedded::{AgentsOnExit, Options, Retention, Server};
 use pilothouse_local_keys::DEFAULT_OWNER;
+use pilothouse_worker::check_passed_name;
 
 use crate::context::{write, write_json};
 use crate::error::CliError;
@@ -39,6 +40,8 @@ pub struct Up {
     /// A file with secrets for agents whose briefs name them, as JSON; only its owner may have access to it (mode 600)
     #[arg(long, env = "PILOTHOUSE_SECRETS", value_name = "FILE")]
     pub secrets: Option<PathBuf>,
+    #[command(flatten)]
+    pub passed: PassedVariables,
     /// A name under which browsers may open the console, besides IP addresses and localhost; repeat it for several
     #[arg(long, env = "PILOTHOUSE_CONSOLE_HOSTS", value_name = "NAME", value_delimiter = ',')]
     pub console_host: Vec<String>,
@@ -56,6 +59,19 @@ pub struct Up {
     /// How many days raw events, activity and notifications are kept, with what agents said and did: 15 to 3650. Sessions and their results are kept without a limit
     #[arg(long, env = "PILOTHOUSE_RETENTION_DAYS", value_name = "DAYS", default_value_t = Retention::default().days(), value_parser = clap::value_parser!(u16).range(i64::from(Retention::MIN_DAYS)..=i64::from(Retention::MAX_DAYS)))]
     pub retention_days: u16,
+}
+
+#[derive(Debug, Args)]
+pub struct PassedVariables {
+    /// A variable of this process that sidecars get, besides those for model providers; may be repeated
+    ///
+    /// An adapter's option `env` can then refer to it as "$NAME". Every owner whose sessions run here can use it.
+    #[arg(long = "pass-env", env = "PILOTHOUSE_PASS_ENV", value_name = "NAME", value_delimiter = ',', value_parser = passed_name)]
+    pub names: Vec<String>,
+}
+
+fn passed_name(name: &str) -> Result<String, &'static str> {
+    check_passed_name(name).map(|()| name.to_owned())
 }
 
 /// Accepts only the adapters of a sidecar, because the server keeps the name for later starts.
@@ -85,6 +101,7 @@ impl Up {
             agents_on_exit,
             confine,
             secrets: self.secrets,
+            pass_env: self.passed.names,
             console_hosts,
             default_adapter,
             allowed_models,

@@ -9,7 +9,7 @@ use pilothouse_embedded::{AgentConfinement, SIDECAR, sidecar_program};
 use pilothouse_wire::worker::WorkerId;
 use pilothouse_worker::{Containers, RemoteWorker, RemoteWorkerSettings, load_or_create_worker_id};
 
-use super::up::{logs, stop_requested};
+use super::up::{PassedVariables, logs, stop_requested};
 use crate::context::{Context, write, write_json};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -52,6 +52,8 @@ pub struct Worker {
     /// A file with secrets for agents whose briefs name them, as JSON; only its owner may have access to it (mode 600)
     #[arg(long, env = "PILOTHOUSE_SECRETS", value_name = "FILE")]
     pub secrets: Option<PathBuf>,
+    #[command(flatten)]
+    pub passed: PassedVariables,
     /// Do not confine agents, even for a --shared worker. With --docker, agents can reach the keys of their run
     #[arg(long, env = "PILOTHOUSE_UNCONFINED")]
     pub unconfined: bool,
@@ -132,6 +134,7 @@ impl Worker {
                 options: self.docker_options,
             }),
             secrets: self.secrets,
+            pass_env: self.passed.names,
             hidden: globals.credentials(),
             confine_agents,
         };

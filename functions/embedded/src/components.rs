@@ -77,6 +77,7 @@ pub(super) async fn open(
 
     let deadline_divisor = deadline_divisor();
     let mut config = WorkerConfig::new(data, sidecar_program().ok_or(StartError::NoSidecar)?);
+    config.environment = config.environment.passing(&options.pass_env);
     // All owners whom the server admits may run agents on this machine.
     config.secrets = WorkerSecrets { file: secrets.clone(), several_owners: true };
     let confinement = AgentConfinement::detect(&config.sidecar, confine.is_some()).await;

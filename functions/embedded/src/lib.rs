@@ -110,6 +110,8 @@ pub struct Options {
     pub confine: Option<Vec<PathBuf>>,
     /// A file of secrets for agents; it must be private.
     pub secrets: Option<PathBuf>,
+    /// Names of further variables that sidecars inherit.
+    pub pass_env: Vec<String>,
     /// Names under which browsers may reach the console, besides IP addresses and `localhost`.
     pub console_hosts: Vec<String>,
     /// The adapter of sessions that name none. `None`: that of an earlier start, or of an agent that is installed.

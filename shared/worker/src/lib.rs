@@ -36,7 +36,7 @@ pub use engine::claims::{ClaimOutcome, RunClaims};
 pub use engine::config::{Retention, Timing, WorkerConfig};
 pub use engine::confinement_support::{ConfinementSupport, confinement_support};
 pub use engine::containers::Containers;
-pub use engine::environment::{CLAUDE, Environment, model_variables};
+pub use engine::environment::{CLAUDE, Environment, check_passed_name, model_variables};
 pub use engine::gateway_urls::gateway_urls;
 pub use engine::secrets::{WorkerSecrets, check_private};
 pub use engine::session_folder::has_session_folder;

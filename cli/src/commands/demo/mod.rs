@@ -69,6 +69,7 @@ impl Demo {
             agents_on_exit: AgentsOnExit::End,
             confine: None,
             secrets: None,
+            pass_env: Vec::new(),
             console_hosts: Vec::new(),
             default_adapter: None,
             allowed_models: AllowedModels::default(),

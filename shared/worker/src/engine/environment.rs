@@ -42,6 +42,21 @@ pub const INHERITED: [&str; 33] = [
     ACP_CLAUDE,
 ];
 
+/// Checks the name of a further variable that sidecars inherit.
+///
+/// # Errors
+///
+/// A sentence for the person who chose the name.
+pub fn check_passed_name(name: &str) -> Result<(), &'static str> {
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return Err("must be the name of a variable, without its value");
+    }
+    if name.starts_with(RESERVED_PREFIX) {
+        return Err("begins with PILOTHOUSE_, and sidecars get no such variable of the worker");
+    }
+    Ok(())
+}
+
 /// The variables of which one is enough for the native agent to call a model.
 pub fn model_variables() -> impl Iterator<Item = &'static str> {
     let is_enough = |name: &&str| {
@@ -71,8 +86,15 @@ impl Environment {
     }
 
     pub fn inherited() -> Self {
-        INHERITED.iter().fold(Self::empty(), |all, name| {
-            std::env::var_os(name).into_iter().fold(all, |all, v| all.with(name, v))
+        Self::empty().passing(INHERITED)
+    }
+
+    /// Adds the variables of this process with these names, as far as they are set.
+    #[must_use]
+    pub fn passing<N: AsRef<OsStr>>(self, names: impl IntoIterator<Item = N>) -> Self {
+        names.into_iter().fold(self, |all, name| match std::env::var_os(name.as_ref()) {
+            Some(value) => all.with(name, value),
+            None => all,
         })
     }
 
@@ -118,6 +140,14 @@ mod tests {
         let seen: Vec<_> = environment.iter().collect();
         let expected = [(MODELS, "/m"), ("LANG", "C.UTF-8")];
         assert_eq!(seen, expected.map(|(name, value)| (OsStr::new(name), OsStr::new(value))));
+    }
+
+    #[test]
+    fn passed_names_are_variables_that_are_not_of_the_worker_itself() {
+        assert_eq!(check_passed_name("GITHUB_TOKEN"), Ok(()));
+        for refused in ["", "NAME=value", "PILOTHOUSE_SECRETS", MODELS] {
+            assert!(check_passed_name(refused).is_err(), "{refused}");
+        }
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub struct RemoteWorkerSettings {
     pub containers: Option<Containers>,
     /// A file of secrets for agents; it must be private.
     pub secrets: Option<PathBuf>,
+    /// Names of further variables that sidecars inherit.
+    pub pass_env: Vec<String>,
     /// Paths that agents must not access besides the data folder and the file of secrets.
     pub hidden: Vec<PathBuf>,
     /// Whether the kernel confines agents; see [`WorkerConfig::confine_agents`].
@@ -85,6 +87,7 @@ impl RemoteWorker {
         let control = Arc::new(ControlPlane::new(client.clone(), settings.id.clone()));
         let ports = Ports { claims: Arc::clone(&control) as _, events: control as _ };
         let mut config = WorkerConfig::new(&settings.data, &settings.sidecar);
+        config.environment = config.environment.passing(&settings.pass_env);
         config.containers = settings.containers.clone();
         config.hidden.clone_from(&settings.hidden);
         config.confine_agents = settings.confine_agents;

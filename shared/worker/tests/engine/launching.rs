@@ -274,6 +274,7 @@ async fn a_sidecar_sees_only_the_inherited_environment() {
     let recorder = fixture.recorder();
     let mut config = fixture.config();
     config.environment = config.environment.with("CHOSEN_BY_CONFIG", "yes").with("PILOTHOUSE_SECRET", "no");
+    config.environment = config.environment.passing(["CARGO_PKG_NAME", "NOT_SET_ANYWHERE"]);
     let worker = Worker::start(config, recorder.ports()).await.unwrap();
     let request = request();
     worker.launch(request.clone()).await.unwrap();
@@ -288,7 +289,7 @@ async fn a_sidecar_sees_only_the_inherited_environment() {
     let inherited = pilothouse_worker::engine::environment::INHERITED;
     let mut expected: Vec<&str> =
         inherited.into_iter().filter(|name| std::env::var_os(name).is_some()).collect();
-    expected.push("CHOSEN_BY_CONFIG");
+    expected.extend(["CHOSEN_BY_CONFIG", "CARGO_PKG_NAME"]);
     expected.sort_unstable();
     assert_eq!(names, expected);
 }
