@@ -1,4 +1,5 @@
-//! Compares `docs/specification.md` with the sources: named files and tests exist, and all endpoints have rows.
+//! Compares `docs/specification.md` with the sources: named files and tests exist, endpoints have rows with a test that calls them, and
+//! the tests of events name them.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -72,10 +73,55 @@ fn sources(folder: &Path, into: &mut String) {
     }
 }
 
-/// The names after `fn`.
-fn functions(sources: &str) -> BTreeSet<&str> {
-    let name = |rest: &'_ str| rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-    sources.split("fn ").skip(1).map(|rest| &rest[..name(rest)]).collect()
+/// The texts of all tests of all crates by their names. Several tests may have the same name.
+fn tests() -> BTreeMap<String, String> {
+    let mut text = String::new();
+    sources(&root(), &mut text);
+    let mut tests: BTreeMap<String, String> = BTreeMap::new();
+    let mut lines = text.lines();
+    let mut is_test = false;
+    while let Some(line) = lines.next() {
+        let (code, indent) = (line.trim_start(), line.len() - line.trim_start().len());
+        let declaration = ["fn ", "async fn "].iter().find_map(|keyword| code.strip_prefix(keyword));
+        if let Some(rest) = declaration
+            && is_test
+        {
+            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+            let is_end = |line: &&str| line.trim_end() == format!("{}}}", " ".repeat(indent));
+            let body: Vec<_> = lines.by_ref().take_while(|line| !is_end(line)).collect();
+            tests.entry(rest[..end].to_owned()).or_default().push_str(&body.join("\n"));
+        }
+        // Other attributes and comments may stand between the attribute and the function.
+        is_test = ["#[test]", "#[tokio::test"].iter().any(|attribute| code.starts_with(attribute))
+            || is_test && code.starts_with(['#', '/']);
+    }
+    tests
+}
+
+/// The recordings of HTTP exchanges by their names.
+fn recordings() -> BTreeMap<String, String> {
+    let files = std::fs::read_dir(root().join("tests/recordings")).unwrap();
+    let read = |path: PathBuf| {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        (name, std::fs::read_to_string(path).unwrap())
+    };
+    files.map(|file| read(file.unwrap().path())).collect()
+}
+
+/// The recordings that one of these tests makes.
+fn recordings_of<'a>(
+    names: &[String],
+    tests: &BTreeMap<String, String>,
+    recordings: &'a BTreeMap<String, String>,
+) -> Vec<&'a String> {
+    let starts = |name: &&String, recording: &str| {
+        tests.get(*name).is_some_and(|body| body.contains(&format!("Recorder::start(\"{recording}\")")))
+    };
+    recordings
+        .iter()
+        .filter(|(recording, _)| names.iter().any(|name| starts(&name, recording)))
+        .map(|(_, text)| text)
+        .collect()
 }
 
 /// The other tests skip a row without three cells.
@@ -91,30 +137,26 @@ fn every_row_of_the_tables_has_three_cells() {
 
 #[test]
 fn every_file_and_test_named_in_the_table_exists() {
-    let mut text = String::new();
-    sources(&root(), &mut text);
-    let functions = functions(&text);
+    let tests = tests();
     let rows = rows();
     assert!(rows.len() > 550, "the table was not read: {} rows", rows.len());
     let mut missing = Vec::new();
     for row in &rows {
         missing.extend(row.files.iter().filter(|file| !root().join(file).exists()));
-        missing.extend(row.tests.iter().filter(|test| !functions.contains(test.as_str())));
+        missing.extend(row.tests.iter().filter(|test| !tests.contains_key(*test)));
     }
-    assert!(missing.is_empty(), "these do not exist: {missing:?}");
+    assert!(missing.is_empty(), "these files and tests do not exist: {missing:?}");
 }
 
 /// Each promise names existing tests, and each kind of failure has a promise.
 #[test]
 fn every_failure_promise_names_its_test() {
-    let mut text = String::new();
-    sources(&root(), &mut text);
-    let functions = functions(&text);
+    let tests = tests();
     let rows = rows_of("docs/failures.md");
     for row in &rows {
         assert!(!row.tests.is_empty(), "no test for: {}", row.item);
-        let missing: Vec<_> = row.tests.iter().filter(|test| !functions.contains(test.as_str())).collect();
-        assert!(missing.is_empty(), "{}: {missing:?} do not exist", row.item);
+        let missing: Vec<_> = row.tests.iter().filter(|test| !tests.contains_key(*test)).collect();
+        assert!(missing.is_empty(), "{}: the tests {missing:?} do not exist", row.item);
     }
     for section in ["The server", "A worker", "A sidecar", "An agent", "A disk", "Network"] {
         assert!(rows.iter().any(|row| row.section.starts_with(section)), "no row for: {section}");
@@ -146,28 +188,64 @@ fn agent_loop_and_deliverables_sections_have_rows() {
     }
 }
 
-/// A new endpoint needs a row that names its tests.
+/// `GET /a/{id}` as `GET /a/{}`.
+fn endpoint(verb: &str, path: &str) -> String {
+    let parts = path.split('/').map(|part| if part.starts_with('{') { "{}" } else { part });
+    format!("{} {}", if verb == "WS" { "GET" } else { verb }, parts.collect::<Vec<_>>().join("/"))
+}
+
+/// The endpoints that a row is about.
+fn endpoints(row: &Row) -> Vec<String> {
+    let item = |item: String| item.split_once(' ').map(|(verb, path)| endpoint(verb, path));
+    named(&row.item).into_iter().filter_map(item).collect()
+}
+
+/// A new endpoint needs a row, and each row of an endpoint a test that calls it and records the exchange. Requests of sidecars have
+/// no recordings.
 #[test]
-fn every_endpoint_is_in_the_table() {
-    let plain = |path: &str| {
-        let parts = path.split('/').map(|part| if part.starts_with('{') { "{}" } else { part });
-        parts.collect::<Vec<_>>().join("/")
-    };
-    let listed: BTreeSet<_> = rows()
-        .iter()
-        .flat_map(|row| named(&row.item))
-        .filter_map(|item| {
-            let (method, path) = item.split_once(' ')?;
-            Some(format!("{} {}", if method == "WS" { "GET" } else { method }, plain(path)))
-        })
-        .collect();
-    let missing: Vec<_> = HTTP_FUNCTIONS
-        .iter()
-        .filter(|function| function.caller != CallerKind::Sidecar)
-        .map(|function| format!("{} {}", function.verb.as_str(), plain(function.path)))
-        .filter(|endpoint| !listed.contains(endpoint))
-        .collect();
-    assert!(missing.is_empty(), "not in docs/specification.md: {missing:?}");
+fn row_of_an_endpoint_names_a_test_that_calls_it() {
+    let (rows, tests, recordings) = (rows(), tests(), recordings());
+    let mut violations = Vec::new();
+    for function in HTTP_FUNCTIONS.iter().filter(|function| function.caller != CallerKind::Sidecar) {
+        let endpoint = endpoint(function.verb.as_str(), function.path);
+        let rows: Vec<_> = rows.iter().filter(|row| endpoints(row).contains(&endpoint)).collect();
+        let is_success = |line: &str| {
+            let exchange = line.strip_prefix("## ").and_then(|heading| heading.rsplit_once(' '));
+            exchange.is_some_and(|(name, status)| name == function.name && status.starts_with(['1', '2', '3']))
+        };
+        let calls = |row: &&&Row| {
+            recordings_of(&row.tests, &tests, &recordings).iter().any(|text| text.lines().any(is_success))
+        };
+        if rows.is_empty() {
+            violations.push(format!("{endpoint} has no row"));
+        }
+        violations.extend(rows.iter().filter(|row| !calls(row)).map(|row| format!("no test calls {}", row.item)));
+    }
+    assert!(violations.is_empty(), "docs/specification.md: {violations:#?}");
+}
+
+/// Each event of S0 8.6 is asserted by its name.
+#[test]
+fn row_of_an_event_names_a_test_that_names_it() {
+    let (rows, tests, recordings) = (rows(), tests(), recordings());
+    let mut events = 0;
+    let mut unnamed = Vec::new();
+    for row in rows.iter().filter(|row| row.section.starts_with("S0 8.6")) {
+        let Some(event) = named(&row.item).into_iter().next().filter(|name| name.ends_with("Event")) else {
+            continue;
+        };
+        events += 1;
+        let quoted = format!("\"{event}\"");
+        let in_test = |name: &String| tests.get(name).is_some_and(|body| body.contains(&quoted));
+        let in_recording = |text: &&String| text.contains(&quoted);
+        if !row.tests.iter().any(in_test)
+            && !recordings_of(&row.tests, &tests, &recordings).iter().any(in_recording)
+        {
+            unnamed.push(event);
+        }
+    }
+    assert!(events > 60, "the events were not read: {events}");
+    assert!(unnamed.is_empty(), "no test of the row names {unnamed:?}");
 }
 
 /// S0 8.1, principles 2 and 3: the domain does no I/O and has no types for worktrees and work queues.
