@@ -9,9 +9,9 @@ use super::text::line;
 use super::time;
 
 /// The most informative field of the input, or the whole input.
-fn gist(input: &Value) -> String {
-    let telling = ["command", "file_path", "path", "pattern", "query", "url", "prompt", "description"];
-    let found = telling.iter().find_map(|key| input.get(key)?.as_str());
+fn input_summary(input: &Value) -> String {
+    let summary_fields = ["command", "file_path", "path", "pattern", "query", "url", "prompt", "description"];
+    let found = summary_fields.iter().find_map(|key| input.get(key)?.as_str());
     match found {
         Some(text) => text.to_owned(),
         None if input.as_object().is_some_and(Map::is_empty) => String::new(),
@@ -34,7 +34,7 @@ pub fn list(calls: &[ToolCallView], style: Style, now: Timestamp) -> String {
             Cell::painted(status, paint),
             took.unwrap_or_default().into(),
             time::ago(call.started_at, now).into(),
-            line(&gist(&call.input), 40).into(),
+            line(&input_summary(&call.input), 40).into(),
             Cell::painted(result, Paint::Dim),
         ]);
     }

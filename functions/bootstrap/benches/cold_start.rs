@@ -31,8 +31,8 @@ fn size(file: &Path) -> u64 {
 fn on_processor(process: u32) -> Duration {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let nanos = threads.filter_map(|thread| {
-        let told = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        told.split(' ').next()?.parse::<u64>().ok()
+        let schedstat = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        schedstat.split(' ').next()?.parse::<u64>().ok()
     });
     Duration::from_nanos(nanos.sum())
 }

@@ -83,8 +83,8 @@ pub async fn start(variable: impl Fn(&str) -> Option<String>) -> Result<Dispatch
     let requirements = function.as_ref().map(Named::requirements);
     let settings = Settings::read(requirements, variable)?;
     let clients = Clients::load(timeout(requirements)).await;
-    let ground = Box::pin(ground(&clients, &settings, requirements)).await?;
-    Ok(Dispatch::new(ground, function))
+    let dependencies = Box::pin(build_dependencies(&clients, &settings, requirements)).await?;
+    Ok(Dispatch::new(dependencies, function))
 }
 
 /// The integrations of a function: an event bus if it publishes, a webhook sender if it delivers, the models that it calls.
@@ -136,7 +136,7 @@ fn timeout(requirements: Option<&Requirements>) -> Duration {
     Duration::from_secs(requirements.map_or(SOME_TIMEOUT, |requirements| requirements.timeout_seconds).into())
 }
 
-async fn ground(
+async fn build_dependencies(
     clients: &Clients,
     settings: &Settings,
     requirements: Option<&Requirements>,

@@ -18,8 +18,8 @@ pub fn map(
 ) -> Mapping {
     let text = content.text();
     let word = if is_error { "Error" } else { "Done" };
-    let gist = first_line(&text);
-    let summary = if gist.is_empty() { word.to_owned() } else { format!("{word}: {gist}") };
+    let first = first_line(&text);
+    let summary = if first.is_empty() { word.to_owned() } else { format!("{word}: {first}") };
     Mapping::to(AgentFact::ToolEnded { call: call.clone(), is_error, subagent: subagent.cloned() })
         .line(ActivityItemType::ToolCallEnd, &summary, now)
         .detail(&text)

@@ -60,7 +60,7 @@ async fn follow(
 ) -> Result<(), Problem> {
     let (mut after, mut seen) = after;
     let mut changes = app.change_notifier.subscribe(id);
-    let mut told = false;
+    let mut caught_up = false;
     let mut drafts = None;
     loop {
         let session = app.session_of(owner, id).await?;
@@ -77,18 +77,18 @@ async fn follow(
         if more {
             continue;
         }
-        if !told {
-            told = true;
+        if !caught_up {
+            caught_up = true;
             // Not earlier: a text that ends meanwhile would follow its own entry.
             drafts = has_drafts.then(|| app.drafts().subscribe(id));
             send(&mut socket, &StreamMessage { cursor: cursor(after), body: StreamBody::CaughtUp {} })
                 .await?;
         }
         loop {
-            match next_change(&mut socket, wake(&mut *changes, drafts.as_mut())).await? {
+            match next_change(&mut socket, next_update(&mut *changes, drafts.as_mut())).await? {
                 None => return Ok(()),
-                Some(Wake::Journal) => break,
-                Some(Wake::Draft(draft)) => {
+                Some(StreamUpdate::Journal) => break,
+                Some(StreamUpdate::Draft(draft)) => {
                     let draft = StreamMessage { cursor: cursor(after), body: StreamBody::Draft(draft) };
                     send(&mut socket, &draft).await?;
                 }
@@ -98,14 +98,17 @@ async fn follow(
 }
 
 /// The event that ends a wait.
-enum Wake {
+enum StreamUpdate {
     Journal,
     Draft(DraftView),
 }
 
 /// Waits for the next event; `None` when the server shuts down. Entries of the journal are sent before drafts, because a draft belongs
 /// after them.
-async fn wake(changes: &mut dyn ChangeSubscription, drafts: Option<&mut DraftSubscription>) -> Option<Wake> {
+async fn next_update(
+    changes: &mut dyn ChangeSubscription,
+    drafts: Option<&mut DraftSubscription>,
+) -> Option<StreamUpdate> {
     let draft = async {
         match drafts {
             Some(drafts) => drafts.next().await,
@@ -114,7 +117,7 @@ async fn wake(changes: &mut dyn ChangeSubscription, drafts: Option<&mut DraftSub
     };
     tokio::select! {
         biased;
-        is_open = changes.changed() => is_open.then_some(Wake::Journal),
-        draft = draft => Some(Wake::Draft(draft)),
+        is_open = changes.changed() => is_open.then_some(StreamUpdate::Journal),
+        draft = draft => Some(StreamUpdate::Draft(draft)),
     }
 }

@@ -55,7 +55,7 @@ async fn stream_notifications(
 
 async fn follow(app: &App, owner: &UserId, mut after: u64, mut socket: WebSocket) -> Result<(), Problem> {
     let mut changes = app.change_notifier.subscribe_to_owner(owner);
-    let mut told = false;
+    let mut caught_up = false;
     loop {
         let listing = app.store.notifications_after(owner, after, READ).await?;
         for notification in listing.items {
@@ -65,8 +65,8 @@ async fn follow(app: &App, owner: &UserId, mut after: u64, mut socket: WebSocket
         if listing.next.is_some() {
             continue;
         }
-        if !told {
-            told = true;
+        if !caught_up {
+            caught_up = true;
             send(&mut socket, &message(after, NotificationBody::CaughtUp {})).await?;
         }
         if !wait_for_change(&mut socket, &mut *changes).await? {

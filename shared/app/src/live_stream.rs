@@ -25,10 +25,10 @@ pub fn place(after: Option<&str>, session: &AgentSession) -> Result<(u64, usize)
 pub fn messages(entry: &JournalEntry, session: &AgentSession) -> Vec<StreamMessage> {
     let mut bodies: Vec<StreamBody> = journal_views::activity(entry).map(StreamBody::Activity).collect();
     bodies.extend(journal_views::log_chunk(entry).map(StreamBody::Log));
-    let mut told = None;
+    let mut last_status = None;
     for event in &entry.events {
         if let Some(status) = status_after(event, entry.status) {
-            told = Some(status);
+            last_status = Some(status);
             bodies.push(StreamBody::Status(StatusView { status, event: event.name().to_owned() }));
         }
         bodies.extend(queue_change(event).map(StreamBody::Queue));
@@ -38,8 +38,8 @@ pub fn messages(entry: &JournalEntry, session: &AgentSession) -> Vec<StreamMessa
         }
     }
     // The events of a change may lead through several statuses. The last message must show the status of the entry.
-    if let (Some(told), Some(status), Some(event)) = (told, entry.status, entry.events.last())
-        && told != status
+    if let (Some(last_status), Some(status), Some(event)) = (last_status, entry.status, entry.events.last())
+        && last_status != status
     {
         bodies.push(StreamBody::Status(StatusView { status, event: event.name().to_owned() }));
     }

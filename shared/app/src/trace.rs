@@ -189,11 +189,11 @@ mod tests {
             let _own = begin(None, about);
         })
         .await;
-        let told = spans.take();
-        assert_eq!(told[0].place.trace_id(), TraceParent::new(9, 5).unwrap().trace_id());
-        assert_eq!((told[0].parent, told[0].remote), (TraceParent::new(9, 5), true));
-        assert_eq!(told[0].failure.as_deref(), Some("why"));
-        assert_eq!((told[1].parent, told[1].remote), (Some(place(1)), false));
-        assert!(told[0].ended.is_some() && told[1].ended.is_none());
+        let records = spans.take();
+        assert_eq!(records[0].place.trace_id(), TraceParent::new(9, 5).unwrap().trace_id());
+        assert_eq!((records[0].parent, records[0].remote), (TraceParent::new(9, 5), true));
+        assert_eq!(records[0].failure.as_deref(), Some("why"));
+        assert_eq!((records[1].parent, records[1].remote), (Some(place(1)), false));
+        assert!(records[0].ended.is_some() && records[1].ended.is_none());
     }
 }

@@ -199,6 +199,6 @@ fn handoff_document_is_reported_after_its_message() {
         "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": words },
     } });
     assert_eq!(translator.update(&update, &|_| None), [], "the message may go on");
-    let told: Vec<_> = translator.end_turn("over").iter().map(RawEvent::name).collect();
-    assert_eq!(told, ["assistant_message", "handoff_document"]);
+    let names: Vec<_> = translator.end_turn("over").iter().map(RawEvent::name).collect();
+    assert_eq!(names, ["assistant_message", "handoff_document"]);
 }

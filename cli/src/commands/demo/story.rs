@@ -227,15 +227,15 @@ async fn review(report: &mut DemoSession<'_>, narrator: &mut Narrator) -> Result
 }
 
 async fn approve(
-    scene: &mut DemoSession<'_>,
+    report: &mut DemoSession<'_>,
     narrator: &Narrator,
     session: &SessionView,
 ) -> Result<(), CliError> {
     let output = session.output.as_ref().ok_or_else(|| missing("the output that waits for review"))?;
-    narrator.command(&format!("pilothouse approve {}", scene.short_id()))?;
-    scene.client.approve(scene.id, output.output_id).await?;
+    narrator.command(&format!("pilothouse approve {}", report.short_id()))?;
+    report.client.approve(report.id, output.output_id).await?;
     let completed = async |session: &SessionView| Ok(session.status == S::Completed);
-    scene.until(narrator, "the completion of the session", completed).await?;
+    report.until(narrator, "the completion of the session", completed).await?;
     narrator.confirm("Approved: the session is Completed")
 }
 

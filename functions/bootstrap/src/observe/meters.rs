@@ -47,16 +47,16 @@ impl Meters {
     /// The line that `CloudWatch` extracts metrics from, per function and in total. `None` if there are none.
     pub fn line(&self, function: &str, at: Timestamp) -> Option<Value> {
         let numbers = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let told: Vec<_> = KINDS
+        let values: Vec<_> = KINDS
             .iter()
             .filter_map(|(field, kind)| Some((kind, *numbers.get(field)?)))
             .filter(|(kind, value)| *value != 0.0 || kind.largest)
             .collect();
-        if told.is_empty() {
+        if values.is_empty() {
             return None;
         }
         let definitions: Vec<_> =
-            told.iter().map(|(kind, _)| json!({ "Name": kind.name, "Unit": kind.unit })).collect();
+            values.iter().map(|(kind, _)| json!({ "Name": kind.name, "Unit": kind.unit })).collect();
         let mut line = Map::new();
         line.insert(
             "_aws".to_owned(),
@@ -70,7 +70,7 @@ impl Meters {
             }),
         );
         line.insert("function".to_owned(), function.into());
-        line.extend(told.into_iter().map(|(kind, value)| (kind.name.to_owned(), value.into())));
+        line.extend(values.into_iter().map(|(kind, value)| (kind.name.to_owned(), value.into())));
         Some(Value::Object(line))
     }
 }
@@ -115,8 +115,8 @@ mod tests {
         let line = meters.line("intake", Timestamp::from_millis(5)).unwrap();
         assert_eq!((line["EventsApplied"].as_f64(), line["EventLag"].as_f64()), (Some(5.0), Some(40.0)));
         assert!(line.get("Conflicts").is_none());
-        let told = &line["_aws"]["CloudWatchMetrics"][0];
-        assert_eq!(told["Metrics"][0], json!({ "Name": "EventsApplied", "Unit": "Count" }));
+        let metrics = &line["_aws"]["CloudWatchMetrics"][0];
+        assert_eq!(metrics["Metrics"][0], json!({ "Name": "EventsApplied", "Unit": "Count" }));
         assert_eq!(line["_aws"]["Timestamp"], 5);
     }
 

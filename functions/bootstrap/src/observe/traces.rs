@@ -125,7 +125,7 @@ fn any(
     failure: Option<&str>,
 ) -> Value {
     let [began, ended] = times.map(nanos);
-    let mut told = json!({
+    let mut otlp_span = json!({
         "traceId": place.trace_id(),
         "spanId": place.span_id(),
         "name": name,
@@ -138,9 +138,9 @@ fn any(
         },
     });
     if let Some(parent) = parent {
-        told["parentSpanId"] = parent.span_id().into();
+        otlp_span["parentSpanId"] = parent.span_id().into();
     }
-    told
+    otlp_span
 }
 
 fn link(to: TraceParent) -> Value {
@@ -149,23 +149,23 @@ fn link(to: TraceParent) -> Value {
 
 fn of_invocation(span: &Span, ended: SystemTime) -> Value {
     let kind = if span.messages.is_empty() { 2 } else { 5 };
-    let mut told =
+    let mut otlp_span =
         any(&span.name, kind, span.place, span.parent, [span.began, ended], span.failure.as_deref());
     let mut attributes = vec![
         text("faas.invocation_id", &span.request_id),
         json!({ "key": "faas.coldstart", "value": { "boolValue": span.cold_start } }),
     ];
     attributes.extend(span.session.as_ref().map(|session| text(SESSION, session)));
-    told["attributes"] = attributes.into();
+    otlp_span["attributes"] = attributes.into();
     let origins = span.messages.iter().filter(|message| message.remote).filter_map(|message| message.parent);
-    told["links"] = origins.map(link).collect();
-    told
+    otlp_span["links"] = origins.map(link).collect();
+    otlp_span
 }
 
 fn of_message(message: &Recorded, invocation: TraceParent, ended: SystemTime) -> Value {
     let Recorded { place, parent, remote, began, about, failure, .. } = message;
     let times = [*began, message.ended.unwrap_or(ended)];
-    let mut told = any(about.function, 5, *place, *parent, times, failure.as_deref());
+    let mut otlp_span = any(about.function, 5, *place, *parent, times, failure.as_deref());
     let system = if about.source == "journal" { "dynamodb_stream" } else { "aws_sqs" };
     let mut attributes = vec![
         text("messaging.system", system),
@@ -176,11 +176,11 @@ fn of_message(message: &Recorded, invocation: TraceParent, ended: SystemTime) ->
         text("pilothouse.message.kind", &about.kind),
     ];
     attributes.extend(about.run.map(|run| text("pilothouse.run.id", &run.to_string())));
-    told["attributes"] = attributes.into();
+    otlp_span["attributes"] = attributes.into();
     if *remote {
-        told["links"] = json!([link(invocation)]);
+        otlp_span["links"] = json!([link(invocation)]);
     }
-    told
+    otlp_span
 }
 
 #[cfg(test)]
@@ -232,9 +232,15 @@ mod tests {
             messages: Vec::new(),
         };
         let document = exporter.document(&span, UNIX_EPOCH + Duration::from_nanos(9));
-        let told = &document["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
-        assert_eq!((&told["startTimeUnixNano"], &told["endTimeUnixNano"]), (&json!("5"), &json!("9")));
-        assert_eq!((&told["parentSpanId"], &told["status"]["code"]), (&json!("0000000000000002"), &json!(2)));
+        let span_json = &document["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
+        assert_eq!(
+            (&span_json["startTimeUnixNano"], &span_json["endTimeUnixNano"]),
+            (&json!("5"), &json!("9"))
+        );
+        assert_eq!(
+            (&span_json["parentSpanId"], &span_json["status"]["code"]),
+            (&json!("0000000000000002"), &json!(2))
+        );
         assert!(Exporter::from_environment(|_| None).is_none());
     }
 }

@@ -64,7 +64,7 @@ fn vendor(clients: &Clients, settings: &Settings) -> Result<Option<Arc<dyn Crede
         return Ok(None);
     };
     let shared = &clients.shared;
-    let told = StsSettings {
+    let sts_settings = StsSettings {
         prefix: settings.prefix.clone(),
         region: shared.region().map(ToString::to_string).unwrap_or_default(),
         endpoint: shared.endpoint_url().map(ToOwned::to_owned),
@@ -72,5 +72,5 @@ fn vendor(clients: &Clients, settings: &Settings) -> Result<Option<Arc<dyn Crede
         sidecar_role,
         worker_role,
     };
-    Ok(Some(Arc::new(StsVendor::new(aws_sdk_sts::Client::new(shared), told)?)))
+    Ok(Some(Arc::new(StsVendor::new(aws_sdk_sts::Client::new(shared), sts_settings)?)))
 }

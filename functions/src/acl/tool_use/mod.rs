@@ -26,7 +26,7 @@ pub fn map(
     let started =
         AgentFact::ToolStarted { call: call.clone(), name: cut(tool, 200), subagent: subagent.cloned() };
     let mapping = Mapping::to(started)
-        .line(ActivityItemType::ToolCallStart, &format!("{tool}: {}", gist(input)), now)
+        .line(ActivityItemType::ToolCallStart, &format!("{tool}: {}", input_summary(input)), now)
         .detail(&input.to_string())
         .tool(tool)
         .listed(JournalView::ToolCall { call: call.clone(), subagent: subagent.cloned() });
@@ -44,12 +44,12 @@ pub fn map(
 }
 
 /// Returns the part of an input that summarises it: the command, the path or the pattern, otherwise the first text.
-fn gist(input: &Value) -> String {
-    const TELLING: [&str; 8] =
+fn input_summary(input: &Value) -> String {
+    const SUMMARY_FIELDS: [&str; 8] =
         ["description", "command", "file_path", "path", "pattern", "query", "url", "prompt"];
     let Some(fields) = input.as_object() else { return cut(&input.to_string(), 120) };
-    let telling = TELLING.iter().find_map(|name| fields.get(*name)?.as_str());
-    let text = telling
+    let summary = SUMMARY_FIELDS.iter().find_map(|name| fields.get(*name)?.as_str());
+    let text = summary
         .or_else(|| fields.values().find_map(Value::as_str))
         .map_or_else(|| input.to_string(), str::to_owned);
     cut(first_line(&text), 120)

@@ -156,28 +156,28 @@ mod tests {
             lost,
             SessionEvent::PlanApproved { request_id, command },
         ]);
-        let told = FeedEntry::of(&entry, |event| event.name().to_owned());
+        let entries = FeedEntry::of(&entry, |event| event.name().to_owned());
         assert!(publishes(&entry));
-        assert_eq!(told.len(), 2, "{told:?}");
-        let first = told[0].announcement(9).unwrap();
+        assert_eq!(entries.len(), 2, "{entries:?}");
+        let first = entries[0].announcement(9).unwrap();
         assert_eq!((first.sequence, first.event.as_str()), (9, "SessionEventsLostEvent"));
         assert_eq!(first.id, "01890a5d-ac96-774b-bcce-b302099a8058.1");
         assert_eq!(first.detail["fromSequence"], 2);
         assert_eq!(first.detail["ownerId"], "ada");
         assert_eq!(first.detail["sessionId"], entry.session_id.to_string());
-        assert_eq!(told[0].notification(9).unwrap().kind, NotificationKind::EventsLost);
-        let second = told[1].announcement(10).unwrap();
+        assert_eq!(entries[0].notification(9).unwrap().kind, NotificationKind::EventsLost);
+        let second = entries[1].announcement(10).unwrap();
         assert_eq!(second.detail.get("command"), None, "commands are internal");
         assert_eq!(second.detail["requestId"], "p1");
-        assert_eq!(told[1].notification(10), None);
+        assert_eq!(entries[1].notification(10), None);
     }
 
     #[test]
     fn voluntary_handoff_notifies_as_a_forced_one() {
         let voluntary = SessionEvent::VoluntaryHandoff { reason: "noise".to_owned(), chain_id: None };
         for handoff in [voluntary, SessionEvent::ContextExhausted { chain_id: None }] {
-            let told = FeedEntry::of(&entry(vec![handoff]), |event| event.name().to_owned());
-            assert_eq!(told[0].notification(1).unwrap().kind, NotificationKind::ContextExhausted);
+            let entries = FeedEntry::of(&entry(vec![handoff]), |event| event.name().to_owned());
+            assert_eq!(entries[0].notification(1).unwrap().kind, NotificationKind::ContextExhausted);
         }
     }
 

@@ -97,8 +97,8 @@ impl Conversation {
                 }
             }
         }
-        if let Some(told) = self.session.send_allowance(ctx) {
-            return Ok(vec![told]);
+        if let Some(event) = self.session.send_allowance(ctx) {
+            return Ok(vec![event]);
         }
         if status == S::Running && self.session.pauses_for_quota() {
             return self.pause_or_interrupt(ctx);

@@ -276,8 +276,8 @@ impl AgentSession {
     pub(crate) fn send_allowance(&mut self, ctx: &mut DomainContext<'_>) -> Option<SessionEvent> {
         let reachable = self.is_live() && self.unreachable_since().is_none();
         let takes = |can: Capabilities| can.allowance || can.budget_before_call;
-        let told = reachable && self.capabilities().is_some_and(takes);
-        let allowance_usd = self.allowance_usd().filter(|_| told)?;
+        let takes_allowance = reachable && self.capabilities().is_some_and(takes);
+        let allowance_usd = self.allowance_usd().filter(|_| takes_allowance)?;
         let run = self.run_state.current_mut().filter(|run| run.allowance_told != Some(allowance_usd))?;
         run.allowance_told = Some(allowance_usd);
         let command = self.run_state.command(ctx)?;

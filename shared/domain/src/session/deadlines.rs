@@ -304,8 +304,8 @@ impl AgentSession {
         outstanding.attempt = outstanding.attempt.saturating_add(1);
         outstanding.sent_at = ctx.now;
         let command = CommandRef { command_id: outstanding.command_id, run_id, attempt: outstanding.attempt };
-        let told = std::mem::replace(&mut outstanding.late, true);
-        let late = (!told).then_some(SessionEvent::CommandLate { kind });
+        let was_late = std::mem::replace(&mut outstanding.late, true);
+        let late = (!was_late).then_some(SessionEvent::CommandLate { kind });
         late.into_iter().chain([SessionEvent::CommandReissued { kind, command }]).collect()
     }
 

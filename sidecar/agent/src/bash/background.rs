@@ -95,8 +95,8 @@ impl BackgroundCommands {
         let failed = tokio::spawn(work);
         let Ok(process) = process.await else {
             let error = failed.await.err().map(|error| error.to_string());
-            let told = news.borrow().end.clone().and_then(Result::err);
-            return Err(told.or(error).unwrap_or_else(|| "the command could not be run".to_owned()));
+            let reported = news.borrow().end.clone().and_then(Result::err);
+            return Err(reported.or(error).unwrap_or_else(|| "the command could not be run".to_owned()));
         };
         let mut state = self.state();
         state.latest += 1;

@@ -41,8 +41,8 @@ impl TaskFold {
     }
 
     fn create(&mut self, input: &Value, outcome: &Value, said: &str) {
-        let told = outcome.get("task");
-        let Some(id) = told.and_then(|task| id_at(task, "id")).or_else(|| id_in(said)) else { return };
+        let created = outcome.get("task");
+        let Some(id) = created.and_then(|task| id_at(task, "id")).or_else(|| id_in(said)) else { return };
         let subject = first_text(input, &["subject", "description"]).unwrap_or(&id).to_owned();
         let active_form = text(input, "activeForm").map(str::to_owned);
         let task = self.entry(&id);
@@ -74,17 +74,17 @@ impl TaskFold {
     /// Adds tasks of an earlier run, which only a listing shows. It never changes a known task, because a listing may
     /// be older than a concurrent update.
     fn learn(&mut self, outcome: &Value) {
-        for told in outcome.get("tasks").and_then(Value::as_array).into_iter().flatten() {
-            let Some(id) = id_at(told, "id") else { continue };
+        for listed in outcome.get("tasks").and_then(Value::as_array).into_iter().flatten() {
+            let Some(id) = id_at(listed, "id") else { continue };
             if self.tasks.iter().any(|task| task.id == id && task.subject != placeholder(&id)) {
                 continue;
             }
             let known = self.tasks.iter().any(|task| task.id == id);
             let task = self.entry(&id);
-            if let Some(subject) = first_text(told, &["subject"]) {
+            if let Some(subject) = first_text(listed, &["subject"]) {
                 subject.clone_into(&mut task.subject);
             }
-            if !known && let Some(status) = text(told, "status").and_then(status) {
+            if !known && let Some(status) = text(listed, "status").and_then(status) {
                 task.status = status;
             }
         }
