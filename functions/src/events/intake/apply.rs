@@ -9,22 +9,19 @@ use pilothouse_app::{App, FreshIds, METRICS};
 use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::{AgentFact, Arrival, Sender};
-use pilothouse_domain::text::cut;
 use pilothouse_domain::{
     AgentSession, AgentSessionId, Events, RunId, SessionEvent, Timestamp, ToolCallId, TraceParent,
 };
-use pilothouse_store::{
-    Commit, CommitError, JournalView, LoadedConversation, ParkedEnvelope, QuarantineRecord,
-};
+use pilothouse_store::{Commit, CommitError, JournalView, LoadedConversation, ParkedEnvelope};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::keys::sha256_hex;
 use pilothouse_wire::launch::RunExit;
 use serde_json::Value;
 
 use super::body;
+use super::enrich;
 use super::event_body::EventBody;
 use super::open::Opened;
-use super::verdict;
 use crate::acl;
 
 /// The size of a commit, in writes and bytes, above which it is committed early. A transaction is limited to 100 writes and 4 MB.
@@ -45,25 +42,6 @@ pub(super) async fn apply(app: &App, session: AgentSessionId, messages: &[Opened
     RetryPolicy::EVENT.retry(attempt).await
 }
 
-/// Marks the sequence of a message that keeps failing as consumed (decision 9).
-pub(super) async fn quarantine_event(
-    app: &App,
-    session: AgentSessionId,
-    message: &Opened,
-    cause: &str,
-) -> Result<(), Problem> {
-    let Opened::Event { run, sequence, body, .. } = message else { return Ok(()) };
-    let attempt = async || {
-        let Some(batch) = Batch::load(app, session).await? else { return Ok(()) };
-        if batch.loaded.conversation.session.arrival(*run, *sequence) != Arrival::Next {
-            return Ok(());
-        }
-        let errors = vec![format!("it could not be applied and is among the dead letters: {cause}")];
-        batch.skip(*run, *sequence, body.occurred_at, errors, cause).await
-    };
-    RetryPolicy::EVENT.retry(attempt).await
-}
-
 /// Applies the parked envelopes that became ready when the clock closed a gap.
 pub async fn apply_ready(app: &App, commit: Commit, loaded: LoadedConversation) -> Result<(), Problem> {
     let mut batch = Batch { app, loaded, commit, changed: true, traceparent: trace::here() };
@@ -73,16 +51,17 @@ pub async fn apply_ready(app: &App, commit: Commit, loaded: LoadedConversation) 
     batch.commit().await
 }
 
-struct Batch<'a> {
-    app: &'a App,
-    loaded: LoadedConversation,
-    commit: Commit,
-    changed: bool,
+/// The messages of a session that one transaction applies, as far as they fit.
+pub(super) struct Batch<'a> {
+    pub(super) app: &'a App,
+    pub(super) loaded: LoadedConversation,
+    pub(super) commit: Commit,
+    pub(super) changed: bool,
     traceparent: Option<TraceParent>,
 }
 
 impl<'a> Batch<'a> {
-    async fn load(app: &'a App, session: AgentSessionId) -> Result<Option<Self>, Problem> {
+    pub(super) async fn load(app: &'a App, session: AgentSessionId) -> Result<Option<Self>, Problem> {
         let loaded = app.store.conversation(session).await?;
         Ok(loaded.map(|loaded| Self {
             app,
@@ -100,22 +79,6 @@ impl<'a> Batch<'a> {
         for message in messages {
             self.apply_message(message).await?;
         }
-        self.commit().await
-    }
-
-    async fn skip(
-        mut self,
-        run: RunId,
-        sequence: u64,
-        occurred_at: Option<Timestamp>,
-        errors: Vec<String>,
-        cause: &str,
-    ) -> Result<(), Problem> {
-        self.quarantine(run, sequence, occurred_at, Value::Null, errors)?;
-        let (id, quarantined) =
-            (self.loaded.conversation.session.id(), QuarantineRecord { cause: cut(cause, 1000) });
-        self.commit.quarantine_event(id, run, sequence, &quarantined, self.app.now())?;
-        self.consumed(run, sequence).await?;
         self.commit().await
     }
 
@@ -166,7 +129,7 @@ impl<'a> Batch<'a> {
 
     /// Counts an event that is not applied as a sign of life, like a heartbeat: sidecars send no heartbeats while their events are
     /// accepted (decision 13). An applied event counts when its facts are observed.
-    fn heard(&mut self, run: RunId) -> Result<(), Problem> {
+    pub(super) fn heard(&mut self, run: RunId) -> Result<(), Problem> {
         let session = &mut self.loaded.conversation.session;
         if !matches!(session.sender(run), Sender::Current(_)) {
             return Ok(());
@@ -223,22 +186,6 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Whether an event is quarantined and neither the store nor this commit has reprocessed it.
-    async fn awaits_reprocessing(&self, run: RunId, sequence: u64) -> Result<bool, Problem> {
-        let id = self.loaded.conversation.session.id();
-        Ok(!self.commit.is_reprocessed(id, run, sequence)
-            && self.app.store.is_quarantined(id, run, sequence).await?)
-    }
-
-    /// Applies a quarantined event. Its sequence is already consumed, so the order does not matter.
-    async fn reprocess(&mut self, run: RunId, sequence: u64, body: &EventBody) -> Result<(), Problem> {
-        let id = self.loaded.conversation.session.id();
-        self.apply_event(run, sequence, body, vec![SessionEvent::EventRedriven { sequence }]).await?;
-        self.commit.mark_reprocessed(id, run, sequence);
-        self.changed = true;
-        Ok(())
-    }
-
     fn request_replay(&mut self) -> Result<(), Problem> {
         let session = &mut self.loaded.conversation.session;
         if !session.needs_replay() {
@@ -251,7 +198,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Marks a sequence as consumed and applies the envelopes that are parked behind it.
-    async fn consumed(&mut self, run: RunId, sequence: u64) -> Result<(), Problem> {
+    pub(super) async fn consumed(&mut self, run: RunId, sequence: u64) -> Result<(), Problem> {
         self.changed = true;
         let ready = self.loaded.conversation.session.consume(run, sequence);
         self.apply_ready_envelopes(run, ready).await?;
@@ -309,7 +256,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Applies an event. The entry records `first` before the events that result.
-    async fn apply_event(
+    pub(super) async fn apply_event(
         &mut self,
         run: RunId,
         sequence: u64,
@@ -338,9 +285,9 @@ impl<'a> Batch<'a> {
             self.app.store.load_subagent(&mut self.loaded, subagent).await?;
         }
         let session = &self.loaded.conversation.session;
-        verdict::attach(self.app, session, event, &mut mapping.facts).await?;
-        verdict::attach_timeout(self.app, session, &mut mapping.facts).await?;
-        verdict::check_outputs(self.app, session, &mut mapping.facts).await?;
+        enrich::attach_verdict(self.app, session, event, &mut mapping.facts).await?;
+        enrich::attach_timeout(self.app, session, &mut mapping.facts).await?;
+        enrich::check_outputs(self.app, session, &mut mapping.facts).await?;
         if let RawEvent::ToolResult { tool_call_id, .. } = event {
             place_result(session, tool_call_id, &mut mapping);
         }
@@ -447,27 +394,7 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Records an authentic event that cannot be parsed. Its sequence is consumed, so that it blocks nothing (decision 9).
-    fn quarantine(
-        &mut self,
-        run: RunId,
-        sequence: u64,
-        occurred_at: Option<Timestamp>,
-        body: Value,
-        errors: Vec<String>,
-    ) -> Result<(), Problem> {
-        tracing::trace!(target: METRICS, events_quarantined = 1_u64);
-        self.heard(run)?;
-        let cause = self.cause(run, Some(sequence), occurred_at, body);
-        self.entry(
-            cause,
-            vec![SessionEvent::EventQuarantined { errors }],
-            Some("quarantined".to_owned()),
-            None,
-        )
-    }
-
-    fn cause(
+    pub(super) fn cause(
         &self,
         run_id: RunId,
         sequence: Option<u64>,
@@ -481,7 +408,7 @@ impl<'a> Batch<'a> {
         Cause::Agent { run_id, run, sequence, occurred_at, body }
     }
 
-    fn entry(
+    pub(super) fn entry(
         &mut self,
         cause: Cause,
         events: Events,
@@ -518,7 +445,7 @@ impl<'a> Batch<'a> {
         app.store.commit(commit).await
     }
 
-    async fn commit(self) -> Result<(), Problem> {
+    pub(super) async fn commit(self) -> Result<(), Problem> {
         if !self.changed {
             return Ok(());
         }

@@ -5,10 +5,11 @@
 
 mod apply;
 mod body;
+mod enrich;
 mod event_body;
 mod open;
+mod quarantine;
 mod repair;
-mod verdict;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -134,7 +135,7 @@ async fn dead_letter(
     opened: &Opened,
     cause: &str,
 ) -> bool {
-    if let Err(error) = apply::quarantine_event(app, session, opened, cause).await {
+    if let Err(error) = quarantine::quarantine_event(app, session, opened, cause).await {
         tracing::error!(%session, cause = %error_chain(&error), "failed to quarantine an event");
         return false;
     }

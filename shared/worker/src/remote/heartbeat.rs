@@ -13,7 +13,8 @@ use tokio::time::{Instant, sleep};
 use crate::Worker;
 
 const RETRY: Duration = Duration::from_secs(1);
-/// Shortest interval between heartbeats, whatever the control plane asks for.
+/// Shortest interval between heartbeats, whatever the control plane asks for. The control plane takes the interval from
+/// `HeartbeatPolicy` in `pilothouse_domain::placement`.
 const MIN_INTERVAL: Duration = Duration::from_millis(50);
 const LAST_TIMEOUT: Duration = Duration::from_secs(5);
 

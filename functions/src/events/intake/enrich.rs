@@ -1,6 +1,6 @@
-//! What the intake adds to a request: the verdict that a permission names (decision 75), and the timeout of a request in a project
-//! (decision 77). To an output it adds how its result violates the schema of the brief (decision 83), and the guardrails that trip on it
-//! (decision 79).
+//! Completes the facts of an event with data that only the control plane has: to a request, the verdict that a permission names
+//! (decision 75) and the timeout of a request in a project (decision 77); to an output, how its result violates the schema of the brief
+//! (decision 83) and the guardrails that trip on it (decision 79).
 
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
@@ -10,7 +10,7 @@ use pilothouse_wire::RawEvent;
 
 /// Adds the verdict as the control plane recorded it. A verdict of another session, on another call or tool, or without a question is
 /// ignored: the request then counts as one without a verdict.
-pub(super) async fn attach(
+pub(super) async fn attach_verdict(
     app: &App,
     session: &AgentSession,
     event: &RawEvent,
