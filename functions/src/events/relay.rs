@@ -1,4 +1,4 @@
-//! The relay: sends messages for committed changes to the queues that process them (architecture: State).
+//! The relay: sends messages for committed changes to the queues that process them (ARCHITECTURE.md, State).
 //!
 //! On the embedded server a task tails the journal; in `aws` the table's stream triggers the relay. Repeats are harmless: consumers
 //! act on the current state, and queues that store messages recognize their ids.

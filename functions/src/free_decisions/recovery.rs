@@ -48,7 +48,7 @@ impl RecoveryState {
             Err(other) => return Err(other),
         };
         let pool = app.store.pool(&decision.owner_id).await?;
-        let home = app.store.home(session).await?;
+        let home = app.store.session_worker(session).await?;
         Ok(Self { failed, chain, agent, project, is_spent, pool, home, room })
     }
 
@@ -119,7 +119,7 @@ impl RecoveryState {
         commit.pool(self.agent.value.owner_id(), &self.pool)?;
         if let Some(worker) = self.home {
             // The new session works in the directory on that worker (decision 23).
-            commit.home(id, &worker)?;
+            commit.record_session_worker(id, &worker)?;
         }
         Ok(())
     }

@@ -27,7 +27,7 @@ pub(super) async fn react(
             let counted = if *version == 1 { count(app, *project_id, workstream, id).await } else { Ok(()) };
             let Some(artifact) = app.store.any_aggregate::<Artifact>(id).await? else { return counted };
             let artifact = &artifact.value;
-            let indexed = search_index::react_of_artifact(app, artifact).await.and(counted);
+            let indexed = search_index::index_artifact(app, artifact).await.and(counted);
             let checked = indexed.and(coherence::check_artifact(app, artifact).await);
             checked.and(injections::artifact_changed(app, artifact, (*version, author)).await)
         }

@@ -1,5 +1,5 @@
 //! Reactions: work that follows a commit. The journal drives it, so that it does not depend on the process that committed
-//! (architecture: State).
+//! (ARCHITECTURE.md, State).
 //!
 //! The relay sends every journal entry that has a reaction to the reactions queue. A reaction may run twice for an entry, so each
 //! decides on the current state and does only the work that remains.

@@ -15,9 +15,9 @@ const NAME: u32 = 4;
 const TAG: u32 = 3;
 const PATH: u32 = 2;
 const TEXT: u32 = 1;
-/// Most words of a session. Each is an item that its start costs.
-const MAX_OF_SESSION: usize = 40;
-/// Most characters of an objective as a title.
+/// Maximum number of words of a session. Each is an item that its start costs.
+const MAX_SESSION_TERMS: usize = 40;
+/// Maximum number of characters of an objective as a title.
 const MAX_TITLE: usize = 200;
 
 pub(super) const fn concerns(event: &SessionEvent) -> bool {
@@ -47,7 +47,7 @@ pub(super) async fn react(app: &App, entry: &JournalEntry) -> Result<(), Problem
 
 /// The words of a session: its name, its labels, and the first ones of its objective.
 fn terms_of(session: &AgentSession) -> SearchTerms {
-    let mut terms = SearchTerms::at_most(MAX_OF_SESSION).with(session.name().as_str(), NAME);
+    let mut terms = SearchTerms::at_most(MAX_SESSION_TERMS).with(session.name().as_str(), NAME);
     for (label, value) in &session.settings().labels {
         terms = terms.with(label, TAG).with(value, TAG);
     }
@@ -55,7 +55,7 @@ fn terms_of(session: &AgentSession) -> SearchTerms {
 }
 
 /// Indexes the latest version of an artifact.
-pub(super) async fn react_of_artifact(app: &App, artifact: &Artifact) -> Result<(), Problem> {
+pub(super) async fn index_artifact(app: &App, artifact: &Artifact) -> Result<(), Problem> {
     let id = artifact.id();
     let part = VersionRecord::id(artifact.latest().version);
     let record = app.store.archived_part::<Artifact, VersionRecord>(id, VersionRecord::GROUP, &part).await?;

@@ -1,5 +1,5 @@
 //! `POST /internal/gateway/credentials`: issues short-lived credentials for the queues and blobs of the calling run
-//! (architecture: Security).
+//! (decision 46).
 
 use std::time::Duration;
 

@@ -31,12 +31,12 @@ async fn report_exit(
     let assigner = WorkerAssigner::of(&app);
     let placement = app.store.placement(report.run_id).await?.ok_or_else(no_run)?.value;
     let is_its = match &placement.place {
-        PlacementState::Claimed { worker, .. } | PlacementState::Over { worker: Some(worker), .. } => {
+        PlacementState::Claimed { worker, .. } | PlacementState::Ended { worker: Some(worker), .. } => {
             *worker == key
         }
         PlacementState::Waiting
-        | PlacementState::Given { .. }
-        | PlacementState::Over { worker: None, .. } => false,
+        | PlacementState::Assigned { .. }
+        | PlacementState::Ended { worker: None, .. } => false,
     };
     if !is_its || placement.request.session_id != report.session_id {
         return Err(no_run());

@@ -90,7 +90,7 @@ async fn requirements_that_the_place_of_a_session_lacks_are_refused() {
     // The session has run on the worker without a GPU.
     let mut commit = Commit::new();
     let small = WorkerKey { owner: owner(), id: "small".parse().unwrap() };
-    commit.home(fixture.session, &small).unwrap();
+    commit.record_session_worker(fixture.session, &small).unwrap();
     fixture.app.store.commit(commit).await.unwrap();
     let path = format!("/api/agents/{}/brief", fixture.agent);
     let needed = |capability: &str| json!({ "workspaceRequirements": { "capabilities": [capability] } });
@@ -117,7 +117,7 @@ async fn required_disk_can_change_where_a_session_has_run() {
 
     let mut commit = Commit::new();
     let home = WorkerKey { owner: owner(), id: "gpu-1".parse().unwrap() };
-    commit.home(fixture.session, &home).unwrap();
+    commit.record_session_worker(fixture.session, &home).unwrap();
     fixture.app.store.commit(commit).await.unwrap();
     for (announced, disk) in [(json!({ "freeDiskMb": 99 }), 100), (json!({}), 200)] {
         fixture.worker_announces(announced).await;

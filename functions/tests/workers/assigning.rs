@@ -132,7 +132,7 @@ async fn session_stays_on_the_worker_that_has_its_folders() {
     let mut second = fixture.session("ada").await;
     let store = &fixture.app.store;
     let mut commit = pilothouse_store::Commit::new();
-    commit.home(second.session_id, &key("ada", "home")).unwrap();
+    commit.record_session_worker(second.session_id, &key("ada", "home")).unwrap();
     store.commit(commit).await.unwrap();
     second.ordinal = 2;
     fixture.app.runtime.launch(second.clone()).await.unwrap();
@@ -171,7 +171,7 @@ async fn run_waits_until_a_worker_announces_its_disk() {
     announces(0).await;
     let second = needing(fixture.session("ada").await);
     let mut commit = pilothouse_store::Commit::new();
-    commit.home(second.session_id, &key("ada", "w")).unwrap();
+    commit.record_session_worker(second.session_id, &key("ada", "w")).unwrap();
     fixture.app.store.commit(commit).await.unwrap();
     fixture.app.runtime.launch(second.clone()).await.unwrap();
     assert_eq!(fixture.given("ada", "w").await, [second.run_id]);

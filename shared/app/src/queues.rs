@@ -1,4 +1,4 @@
-//! The names and options of the broker's queues (architecture: Messages).
+//! The names and options of the broker's queues (ARCHITECTURE.md, The path of an event).
 
 use std::time::Duration;
 

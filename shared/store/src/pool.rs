@@ -4,12 +4,12 @@
 //! instead of writing it while no slot is free, so that joins do not conflict with each other. Every other change that a
 //! concurrent join could invalidate writes the guard:
 //!
-//! A slot counts as free only if no brake stops all sessions. The release of a brake writes the guard like a change that frees a slot.
-//!
 //! - While no slot is free, a join requires an unchanged guard. The change that frees a slot writes the guard, so the join is
 //!   committed before that change and found by the reaction that follows it, or it fails and decides again.
 //! - While a slot is free, a join writes the guard. A decision that the line is empty, or that no session in it can start, therefore
 //!   fails if a session joins meanwhile.
+//!
+//! A slot counts as free only if no brake stops all sessions. The release of a brake writes the guard like a change that frees a slot.
 //!
 //! Leaving the line deletes the items of the session without the guard: it invalidates no decision for longer than the reaction
 //! that follows a join.

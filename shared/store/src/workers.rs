@@ -1,7 +1,7 @@
 //! Workers on other machines, and the placement of runs on them.
 //!
 //! A worker is in its owner's partition, so names of different owners cannot clash. A placement is stored under its run: the run
-//! waits, is assigned to a worker, claimed by it, or over. Each change is guarded by the versions of everything that it depends on,
+//! waits, is assigned to a worker, is claimed by it, or has ended. Each change is guarded by the versions of everything that it depends on,
 //! and an assignment changes the worker in the same transaction. Concurrent assignments therefore cannot exceed a worker's
 //! capacity, and a run is never claimed twice (decision 7).
 
@@ -38,7 +38,7 @@ pub struct WorkerRecord {
     pub capacity: u32,
     /// Whether it is shutting down.
     pub draining: bool,
-    /// Runs that are assigned to it and not over.
+    /// Runs that are assigned to it and have not ended.
     pub runs: BTreeSet<RunId>,
     /// Runs that it reported.
     pub reported: BTreeMap<RunId, RunState>,
@@ -51,7 +51,8 @@ pub struct WorkerRecord {
 pub enum PlacementState {
     Waiting,
     /// Assigned to a worker that has not claimed it yet.
-    Given {
+    #[serde(rename = "given")]
+    Assigned {
         worker: WorkerKey,
         at: Timestamp,
     },
@@ -59,7 +60,8 @@ pub enum PlacementState {
         worker: WorkerKey,
         at: Timestamp,
     },
-    Over {
+    #[serde(rename = "over")]
+    Ended {
         /// The worker that had claimed it.
         worker: Option<WorkerKey>,
         at: Timestamp,
@@ -84,12 +86,12 @@ fn placement_item(placement: &Placement) -> Result<Item, StoreError> {
     let run = placement.request.run_id;
     let mut item = write(layout::placement(run), "placement", placement)?;
     match &placement.place {
-        PlacementState::Waiting | PlacementState::Given { .. } => {
+        PlacementState::Waiting | PlacementState::Assigned { .. } => {
             item.listing = Some(Key::new(layout::waiting_partition(&placement.owner), run.to_string()));
             item.due = Some(Key::new(layout::WAITING, run.to_string()));
         }
         PlacementState::Claimed { .. } => {}
-        PlacementState::Over { at, .. } => item.expires_at = Some(*at + ENDED_RUN_RETENTION),
+        PlacementState::Ended { at, .. } => item.expires_at = Some(*at + ENDED_RUN_RETENTION),
     }
     Ok(item)
 }
@@ -120,7 +122,11 @@ impl Commit {
     }
 
     /// Records the worker that has the folders of a session (decision 23).
-    pub fn home(&mut self, session: AgentSessionId, worker: &WorkerKey) -> Result<(), StoreError> {
+    pub fn record_session_worker(
+        &mut self,
+        session: AgentSessionId,
+        worker: &WorkerKey,
+    ) -> Result<(), StoreError> {
         let item = write(layout::home(session), "home", worker)?;
         self.writes.push((Write::Put(item, Condition::Always), Purpose::Record));
         Ok(())
@@ -185,7 +191,7 @@ impl Store {
     }
 
     /// The worker that has the folders of a session.
-    pub async fn home(&self, session: AgentSessionId) -> Result<Option<WorkerKey>, StoreError> {
+    pub async fn session_worker(&self, session: AgentSessionId) -> Result<Option<WorkerKey>, StoreError> {
         Ok(self.load(&layout::home(session)).await?.map(|loaded| loaded.value))
     }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::driver::Driver;
 use super::permissions::Decided;
 use super::tool_hooks::{Mode, Released};
-use super::verdicts::{Arrived, Asker, CallVerdict};
+use super::verdicts::{Asker, CallVerdict, VerdictArrival};
 use crate::adapter::AdapterError;
 use crate::kit::authorizer::{Authorization, ProposedCall};
 use crate::kit::json::text;
@@ -32,12 +32,12 @@ impl Driver {
         }
     }
 
-    pub(super) async fn verdict_arrived(&mut self, arrived: Arrived) -> Result<(), AdapterError> {
+    pub(super) async fn verdict_arrived(&mut self, arrived: VerdictArrival) -> Result<(), AdapterError> {
         if self.lease.is_expired() {
             // The sidecar and the guard are about to end Claude Code.
             self.tool_hooks.pause();
         }
-        let Arrived { asker, call, authorization } = arrived;
+        let VerdictArrival { asker, call, authorization } = arrived;
         self.verdicts.known.insert(call, authorization.clone());
         match asker {
             Asker::Hook(request) => {
@@ -47,7 +47,7 @@ impl Driver {
                 Ok(())
             }
             Asker::Permission(line) if self.tool_hooks.mode() == Mode::Paused => {
-                self.postponed.push(line);
+                self.requests_during_pause.push(line);
                 Ok(())
             }
             Asker::Permission(line) => self.permission(&line).await,
@@ -74,14 +74,14 @@ impl Driver {
     /// Passes on the owner's decision on a call, after a pause if there is one.
     pub(super) fn decided(&mut self, decided: Decided) {
         if self.tool_hooks.mode() == Mode::Paused {
-            self.verdicts.withheld.push(decided);
+            self.verdicts.decided_in_pause.push(decided);
         } else {
             self.respond(&decided.request, &decided.response);
         }
     }
 
     pub(super) fn release_decided(&mut self) {
-        for decided in std::mem::take(&mut self.verdicts.withheld) {
+        for decided in std::mem::take(&mut self.verdicts.decided_in_pause) {
             self.respond(&decided.request, &decided.response);
         }
     }

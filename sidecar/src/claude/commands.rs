@@ -47,7 +47,7 @@ impl Driver {
     /// the agent has nothing to end.
     async fn interrupt(&mut self, reply: Reply) -> Result<(), AdapterError> {
         self.emit_withheld().await?;
-        self.postponed.clear();
+        self.requests_during_pause.clear();
         self.compactions.refuse("the turn was interrupted").await?;
         self.pausing.refuse("the turn was interrupted").await?;
         self.withdraw_kept().await?;
@@ -150,7 +150,7 @@ impl Driver {
         self.deliver_messages().await?;
         self.answer_hooks(released);
         self.release_decided();
-        for request in std::mem::take(&mut self.postponed) {
+        for request in std::mem::take(&mut self.requests_during_pause) {
             self.permission(&request).await?;
         }
         // A message above may have continued the turn and cleared it, or continues it once the process is initialized.

@@ -21,10 +21,10 @@ use super::initialization::{Beginning, Initialization, Reloading};
 use super::messages::{Content, Messages};
 use super::options::AdapterOptions;
 use super::permissions::Permissions;
-use super::process::{Process, Received};
+use super::process::{BufferedOutput, Process};
 use super::tool_hooks::{Mode, ToolHooks};
 use super::unmetered::Unmetered;
-use super::verdicts::{Arrived, Verdicts};
+use super::verdicts::{VerdictArrival, Verdicts};
 use crate::adapter::{AdapterError, AgentCommand, AgentContext, EventSink, Refusal, Reply};
 use crate::kit::allowance::Allowance;
 use crate::kit::authorizer::Authorizer;
@@ -67,7 +67,7 @@ pub(super) struct Driver {
     /// Set until the process is initialized.
     pub initializing: Option<Initialization>,
     /// Output that arrived during the initialization. It still counts as output that waits.
-    pub backlog: VecDeque<Received>,
+    pub backlog: VecDeque<BufferedOutput>,
     /// Commands that wait for the initialization.
     pub deferred_commands: VecDeque<AgentCommand>,
     pub beginning: Option<Beginning>,
@@ -88,10 +88,10 @@ pub(super) struct Driver {
     pub interrupted_in_call: bool,
     /// Pauses that wait until the agent is idle.
     pub pausing: PendingReplies,
-    /// Messages of subagents that arrived after the pause: results of calls that were in progress.
-    pub withheld: Vec<Value>,
+    /// Messages of subagents that arrived during a pause: results of calls that were in progress.
+    pub messages_during_pause: Vec<Value>,
     /// Permission requests that arrived during a pause.
-    pub postponed: Vec<Value>,
+    pub requests_during_pause: Vec<Value>,
     pub compactions: PendingCompactions,
     pub compacting: Option<Reply>,
     /// The turn waits because the quota is exceeded (decision 39) or the model does not answer (decision 93).
@@ -106,23 +106,23 @@ pub(super) struct Driver {
     /// Model calls that wait until the spend is known.
     pub unmetered: Unmetered,
     /// The agent's text of this turn.
-    pub said: String,
-    /// The agent was asked for its handoff document in this turn.
-    pub handoff_asked: bool,
-    /// The agent was asked for its handoff document, or its context window is full. Only then does a document count.
-    pub document_due: bool,
+    pub turn_text: String,
+    /// The agent was asked for its handoff document in this turn, so it is not asked again.
+    pub handoff_requested: bool,
+    /// Whether a handoff document counts: the agent was asked for it in this or an earlier turn, or its context window is full.
+    pub accepts_document: bool,
     /// The fill level in percent, while the context window is so full that a handoff is due.
     pub nearly_full: Option<String>,
     pub version_emitted: bool,
-    /// The conversation has ended.
-    pub over: bool,
+    /// Whether the conversation has ended.
+    pub has_ended: bool,
 }
 
 enum DriverEvent {
     Command(AgentCommand),
     Stop,
-    Output(Received),
-    Verdict(Arrived),
+    Output(BufferedOutput),
+    Verdict(VerdictArrival),
     ProcessEnded,
     StartIsLate,
     InterruptIsLate,
@@ -198,8 +198,8 @@ impl Driver {
             interrupt_until: None,
             interrupted_in_call: false,
             pausing: PendingReplies::default(),
-            withheld: Vec::new(),
-            postponed: Vec::new(),
+            messages_during_pause: Vec::new(),
+            requests_during_pause: Vec::new(),
             compactions: PendingCompactions::default(),
             compacting: None,
             waits_for_model: false,
@@ -209,19 +209,19 @@ impl Driver {
             over_budget: false,
             paused: false,
             unmetered: Unmetered::default(),
-            said: String::new(),
-            handoff_asked: false,
-            document_due: false,
+            turn_text: String::new(),
+            handoff_requested: false,
+            accepts_document: false,
             nearly_full: None,
             version_emitted: false,
-            over: false,
+            has_ended: false,
         })
     }
 
     async fn run(&mut self) -> Result<(), AdapterError> {
         loop {
             self.advance().await?;
-            if self.over {
+            if self.has_ended {
                 return Ok(());
             }
             match self.next_event().await {
@@ -275,7 +275,7 @@ impl Driver {
         if !self.pausing.is_empty() && self.is_still() {
             self.pausing.done().await?;
         }
-        if self.over || !self.interrupts.is_empty() || self.initializing.is_some() {
+        if self.has_ended || !self.interrupts.is_empty() || self.initializing.is_some() {
             return Ok(());
         }
         if self.tool_hooks.mode() == Mode::Paused {
@@ -311,7 +311,7 @@ impl Driver {
         let waits = |call: &str| {
             self.permissions.waits(call)
                 || self.verdicts.waits(call)
-                || self.postponed.iter().any(|line| asks_for(line) == Some(call))
+                || self.requests_during_pause.iter().any(|line| asks_for(line) == Some(call))
         };
         self.compacting.is_none() && self.tool_hooks.is_still(main, self.translator.open_subagents(), waits)
     }

@@ -23,7 +23,7 @@ impl Driver {
         self.permissions.forget();
         self.verdicts.forget();
         self.unmetered.forget();
-        self.postponed.clear();
+        self.requests_during_pause.clear();
         let process = self.process.take()?;
         let mut ended = process.end().await;
         ended.last_words =
@@ -73,7 +73,7 @@ impl Driver {
             })),
         }
         self.emit(events).await?;
-        self.over = true;
+        self.has_ended = true;
         Ok(())
     }
 

@@ -35,7 +35,7 @@ impl Driver {
         self.allowance.carry_over(self.spent(), Usd::ZERO);
         self.remember(|conversation| *conversation = conversation.renewed()).await?;
         self.translator.begin_anew();
-        (self.nearly_full, self.document_due) = (None, false);
+        (self.nearly_full, self.accepts_document) = (None, false);
         let renewed = self.file.conversation();
         let id = renewed.id.clone();
         let notice = detailed_notice(

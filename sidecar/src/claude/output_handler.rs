@@ -9,7 +9,7 @@ use super::control_channel::{self, ControlRequest};
 use super::driver::Driver;
 use super::new_conversation::is_lost;
 use super::permissions::{Policy, Verdict};
-use super::process::{Output, Received};
+use super::process::{BufferedOutput, Output};
 use super::tool_hooks::Mode;
 use super::verdicts::{Asker, CallVerdict};
 use crate::adapter::{AdapterError, Refusal};
@@ -27,7 +27,7 @@ fn is_tested(version: &str) -> bool {
 }
 
 impl Driver {
-    pub(super) async fn output(&mut self, received: Received) -> Result<(), AdapterError> {
+    pub(super) async fn output(&mut self, received: BufferedOutput) -> Result<(), AdapterError> {
         if self.initializing.is_some() {
             return self.initializing_output(received).await;
         }
@@ -47,7 +47,7 @@ impl Driver {
                     self.unmetered.cancelled(request);
                     self.permissions.cancelled(request);
                     self.verdicts.cancelled(request);
-                    self.postponed.retain(|line| text(line, "request_id") != Some(request));
+                    self.requests_during_pause.retain(|line| text(line, "request_id") != Some(request));
                 }
                 return Ok(());
             }
@@ -67,14 +67,14 @@ impl Driver {
         // A subagent's results of calls that were in progress are published after the pause (decision 15).
         let late = text(&line, "type") == Some("assistant") && text(&line, "parent_tool_use_id").is_some();
         if late && self.tool_hooks.mode() == Mode::Paused && self.pausing.is_empty() {
-            self.withheld.push(line);
+            self.messages_during_pause.push(line);
             return Ok(());
         }
         self.translate(&line).await
     }
 
     pub(super) async fn emit_withheld(&mut self) -> Result<(), AdapterError> {
-        for line in std::mem::take(&mut self.withheld) {
+        for line in std::mem::take(&mut self.messages_during_pause) {
             self.translate(&line).await?;
         }
         Ok(())
@@ -111,8 +111,8 @@ impl Driver {
                 self.tool_hooks.turn_ended();
                 self.permissions.forget();
                 self.verdicts.turn_ended();
-                self.handoff_asked = false;
-                self.over |= end == TurnEnd::Failed;
+                self.handoff_requested = false;
+                self.has_ended |= end == TurnEnd::Failed;
             }
             Signal::WaitsForModel => {
                 self.tool_hooks.turn_ended();
@@ -122,7 +122,7 @@ impl Driver {
             }
             Signal::Compacted(why) => {
                 if why.is_none() {
-                    (self.nearly_full, self.document_due) = (None, false);
+                    (self.nearly_full, self.accepts_document) = (None, false);
                 }
                 if let Some(reply) = self.compacting.take() {
                     match why {
@@ -218,7 +218,7 @@ impl Driver {
                 Ok(())
             }
             Some("can_use_tool") if self.tool_hooks.mode() == Mode::Paused => {
-                self.postponed.push(line);
+                self.requests_during_pause.push(line);
                 Ok(())
             }
             Some("can_use_tool") => self.permission(&line).await,

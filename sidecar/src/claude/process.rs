@@ -42,7 +42,7 @@ pub(super) enum Output {
 
 /// An output that uses its bytes of the budget until it is dropped.
 #[derive(Debug)]
-pub(super) struct Received {
+pub(super) struct BufferedOutput {
     pub(super) output: Output,
     _held: Held,
 }
@@ -101,11 +101,11 @@ impl Process {
     }
 
     /// The next line. `None` at the end of the output. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Option<Received> {
+    pub(super) async fn next(&mut self) -> Option<BufferedOutput> {
         loop {
             let (line, held) = self.lines.recv().await?;
             if let Some(output) = output_of(&line) {
-                return Some(Received { output, _held: held });
+                return Some(BufferedOutput { output, _held: held });
             }
         }
     }

@@ -16,7 +16,7 @@ use super::driver::Driver;
 use super::initialization::{Beginning, Initialization, Reloading};
 use super::messages::Content;
 use super::new_conversation::is_lost;
-use super::process::{Output, Process, Received};
+use super::process::{BufferedOutput, Output, Process};
 use super::tool_hooks::ToolHooks;
 use super::{environment, prompt, servers};
 use crate::adapter::{AdapterError, Refusal};
@@ -112,7 +112,7 @@ impl Driver {
     }
 
     /// Handles output of a process that is being initialized. Other output is kept until it is.
-    pub(super) async fn initializing_output(&mut self, received: Received) -> Result<(), AdapterError> {
+    pub(super) async fn initializing_output(&mut self, received: BufferedOutput) -> Result<(), AdapterError> {
         let response = match &received.output {
             Output::Line(line) => self.control_channel.take_response(line),
             Output::Noise(_) => None,

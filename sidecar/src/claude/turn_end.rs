@@ -27,7 +27,7 @@ impl Driver {
             match &mut event {
                 RawEvent::ModelUnavailable { retry_at, .. } => *retry_at = self.outage.retry_at(),
                 RawEvent::TurnStarted { .. } => {
-                    self.said.clear();
+                    self.turn_text.clear();
                     if let Some(process) = &mut self.process {
                         process.tools.turn_begins();
                     }
@@ -42,9 +42,9 @@ impl Driver {
                     spent = true;
                     self.record_window(usage);
                 }
-                RawEvent::SessionEnd(_) => self.over = true,
+                RawEvent::SessionEnd(_) => self.has_ended = true,
                 RawEvent::ContextExhausted {} => {
-                    self.document_due = true;
+                    self.accepts_document = true;
                     emitted.push(event);
                     emitted.extend(self.document().map(RawEvent::HandoffDocument));
                     continue;
@@ -62,7 +62,7 @@ impl Driver {
                             message: None,
                             output: None,
                         }));
-                        self.over = true;
+                        self.has_ended = true;
                         continue;
                     }
                 }
@@ -75,13 +75,13 @@ impl Driver {
             let totals = self.translator.totals().cloned();
             let sink = self.events.clone();
             // More text than is kept, so that the kept part never begins within a secret.
-            let said = heard.then(|| self.events.redacted(end_of(&self.said, 2 * MAX_LAST_TEXT)));
+            let reply = heard.then(|| self.events.redacted(end_of(&self.turn_text, 2 * MAX_LAST_TEXT)));
             self.remember(|conversation| {
                 if let Some(totals) = totals {
                     conversation.totals = totals;
                 }
-                if let Some(said) = said {
-                    conversation.summary.record_reply(&said);
+                if let Some(reply) = reply {
+                    conversation.summary.record_reply(&reply);
                 }
                 for event in &emitted {
                     conversation.summary.take(event, false, |text| sink.redacted(text));
@@ -114,10 +114,10 @@ impl Driver {
     }
 
     fn record_text(&mut self, words: &str) {
-        self.said.push_str(words);
-        self.said.push('\n');
-        let from = self.said.len() - end_of(&self.said, MAX_TURN_TEXT).len();
-        self.said.drain(..from);
+        self.turn_text.push_str(words);
+        self.turn_text.push('\n');
+        let from = self.turn_text.len() - end_of(&self.turn_text, MAX_TURN_TEXT).len();
+        self.turn_text.drain(..from);
     }
 
     const fn hands_over(&self) -> bool {
@@ -135,17 +135,17 @@ impl Driver {
 
     /// The handoff document in the agent's text of this turn, if the agent was asked for it or its window is full.
     fn document(&self) -> Option<HandoffDocument> {
-        handoff::document(&self.said).filter(|_| self.hands_over() && self.document_due)
+        handoff::document(&self.turn_text).filter(|_| self.hands_over() && self.accepts_document)
     }
 
     /// If the window is nearly full and the policy is a handoff, asks the agent for its handoff document while there
     /// is room for it. If the turn has just ended, asks in the next one.
     fn ask_for_document(&mut self) -> Result<(), AdapterError> {
-        if !self.hands_over() || self.handoff_asked || !self.translator.main_loop_is_open() {
+        if !self.hands_over() || self.handoff_requested || !self.translator.main_loop_is_open() {
             return Ok(());
         }
         let Some(percent) = self.nearly_full.clone() else { return Ok(()) };
-        (self.handoff_asked, self.document_due) = (true, true);
+        (self.handoff_requested, self.accepts_document) = (true, true);
         self.say(&handoff::request(Some(&percent)))
     }
 }

@@ -29,7 +29,7 @@ pub(super) enum CallVerdict {
 }
 
 #[derive(Debug)]
-pub(super) struct Arrived {
+pub(super) struct VerdictArrival {
     pub(super) asker: Asker,
     pub(super) call: ToolCallId,
     pub(super) authorization: Authorization,
@@ -45,11 +45,11 @@ struct Awaited {
 /// The verdicts of the running turn.
 #[derive(Debug, Default)]
 pub(super) struct Verdicts {
-    tasks: JoinSet<Arrived>,
+    tasks: JoinSet<VerdictArrival>,
     awaited: Vec<Awaited>,
     pub(super) known: HashMap<ToolCallId, Authorization>,
     /// Decisions of the owner that arrived during a pause.
-    pub(super) withheld: Vec<Decided>,
+    pub(super) decided_in_pause: Vec<Decided>,
 }
 
 impl Verdicts {
@@ -61,13 +61,13 @@ impl Verdicts {
         let (request, id) = (request.unwrap_or_default().to_owned(), call.id.clone());
         let task = self.tasks.spawn(async move {
             let authorization = authorizer.authorize(&call).await;
-            Arrived { asker, call: call.id, authorization }
+            VerdictArrival { asker, call: call.id, authorization }
         });
         self.awaited.push(Awaited { request, call: id, task });
     }
 
     /// The next verdict. `None` if none is awaited.
-    pub(super) async fn next(&mut self) -> Option<Arrived> {
+    pub(super) async fn next(&mut self) -> Option<VerdictArrival> {
         loop {
             // A task that was aborted has no verdict.
             if let Ok(arrived) = self.tasks.join_next().await? {
@@ -80,7 +80,7 @@ impl Verdicts {
     /// Whether the call waits for a verdict, or for the end of a pause after the owner has decided.
     pub(super) fn waits(&self, call: &str) -> bool {
         self.awaited.iter().any(|awaited| awaited.call.as_str() == call)
-            || self.withheld.iter().any(|decided| decided.call.as_str() == call)
+            || self.decided_in_pause.iter().any(|decided| decided.call.as_str() == call)
     }
 
     /// Discards a request that Claude Code has cancelled.
@@ -88,7 +88,7 @@ impl Verdicts {
         for awaited in self.awaited.extract_if(.., |awaited| awaited.request == request) {
             awaited.task.abort();
         }
-        self.withheld.retain(|decided| decided.request != request);
+        self.decided_in_pause.retain(|decided| decided.request != request);
     }
 
     /// Forgets the verdicts of the turn. Subagents in the background may still wait for theirs.

@@ -20,10 +20,9 @@ pub const FUNCTION: HttpFunction =
         .summary("Cancel the sessions of the active agents of a project")
         .output::<KilledAgents>(&[200]);
 
-/// Responds with 200 and the agents that worked, were paused, or waited for a person or
-/// for the continuation of their work. Each session is cancelled in a transaction of
-/// its own; a repeated request cancels those that remain. An agent that crashed before
-/// does not recover without a person.
+/// Responds with 200 and the agents that had the status `running`, `paused` or `waiting_on_human`. The last one includes agents whose
+/// context is full and whose work waits for its continuation. Each session is cancelled in a separate transaction; a repeated request
+/// cancels those that remain. An agent that crashed before does not recover without a person.
 async fn kill_agents(
     State(app): State<App>,
     command: CommandContext,

@@ -1,4 +1,4 @@
-//! The intake: applies raw events from the broker in order and exactly once (architecture: Messages, decision 9).
+//! The intake: applies raw events from the broker in order and exactly once (ARCHITECTURE.md, The path of an event; decision 9).
 //!
 //! A batch is grouped by session, and sessions are processed at the same time. Each session is loaded once, its events are mapped in
 //! order, and one commit writes the session, its queue and a journal entry for each event. A message that fails blocks only its session.

@@ -30,10 +30,10 @@ async fn get_agent_health(
     if let Some(run) = session.run() {
         heartbeat = app.store.last_heartbeat(session.id(), run.id).await?;
         worker = match app.store.placement(run.id).await?.map(|placement| placement.value.place) {
-            Some(PlacementState::Given { worker, .. } | PlacementState::Claimed { worker, .. }) => {
+            Some(PlacementState::Assigned { worker, .. } | PlacementState::Claimed { worker, .. }) => {
                 Some(worker.id.to_string())
             }
-            Some(PlacementState::Waiting | PlacementState::Over { .. }) | None => None,
+            Some(PlacementState::Waiting | PlacementState::Ended { .. }) | None => None,
         };
     }
     Ok(Json(AgentHealthView::of(&agent, &session, heartbeat, worker)))

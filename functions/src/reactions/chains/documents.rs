@@ -7,7 +7,7 @@ use pilothouse_store::{Commit, LoadedConversation};
 
 use super::{Member, cause};
 
-pub(super) fn note(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
+pub(super) fn record_document(app: &App, member: Member) -> Result<Option<Commit>, Problem> {
     let Member { loaded, mut chain } = member;
     let session = &loaded.conversation.session;
     let Some(document) = session.handoff_document() else { return Ok(None) };
@@ -23,8 +23,8 @@ pub(super) fn note(app: &App, member: Member) -> Result<Option<Commit>, Problem>
 /// A session with a document that arrived late, and the session that continues its work.
 pub(super) struct LateDocument {
     member: Member,
-    /// None: the session was deleted.
-    current: Option<LoadedConversation>,
+    /// `None` if the session was deleted.
+    current_session: Option<LoadedConversation>,
 }
 
 impl LateDocument {
@@ -35,28 +35,28 @@ impl LateDocument {
         if member.chain.value.clone().correct_document(session.id(), late).is_empty() {
             return Ok(None);
         }
-        let current = app.store.conversation(member.chain.value.current_session_id()).await?;
-        Ok(Some(Self { member, current }))
+        let current_session = app.store.conversation(member.chain.value.current_session_id()).await?;
+        Ok(Some(Self { member, current_session }))
     }
 }
 
 /// Replaces the document of the continuation by a document that arrived late, and sends it to an agent that has already begun.
 /// The chain records the current document, so each late document is sent once.
-pub(super) fn give_late(
+pub(super) fn deliver_late_document(
     app: &App,
     state: LateDocument,
     ctx: &mut DomainContext<'_>,
 ) -> Result<Option<Commit>, Problem> {
-    let LateDocument { member: Member { loaded, mut chain }, current } = state;
+    let LateDocument { member: Member { loaded, mut chain }, current_session } = state;
     let session = &loaded.conversation.session;
     let Some(late) = session.handoff_document() else { return Ok(None) };
-    let of_chain = chain.value.correct_document(session.id(), late);
-    if of_chain.is_empty() {
+    let chain_events = chain.value.correct_document(session.id(), late);
+    if chain_events.is_empty() {
         return Ok(None);
     }
     let mut commit = Commit::new();
-    app.record_aggregate(&mut commit, &chain, cause("give-late-document"), of_chain)?;
-    if let Some(mut current) = current {
+    app.record_aggregate(&mut commit, &chain, cause("give-late-document"), chain_events)?;
+    if let Some(mut current) = current_session {
         let received = current.conversation.receive_late_document(session.id(), late, ctx);
         let events = app.with_consequences(&mut current.conversation, received, ctx);
         app.record(&mut commit, &mut current, cause("give-late-document"), events)?;

@@ -45,7 +45,7 @@ impl HandoverState {
             None => last_messages(app, session).await?,
         };
         let pool = app.store.pool(session.owner_id()).await?;
-        let home = app.store.home(session.id()).await?;
+        let home = app.store.session_worker(session.id()).await?;
         let agent = match session.project() {
             Some(membership) => app.store.aggregate(session.owner_id(), membership.agent_id).await?,
             None => None,
@@ -107,7 +107,7 @@ pub(super) fn hand_over(
     commit.pool(&owner, &pool)?;
     if let Some(worker) = home {
         // The continuation needs the directory on that worker (decision 23).
-        commit.home(to.conversation.session.id(), &worker)?;
+        commit.record_session_worker(to.conversation.session.id(), &worker)?;
     }
     if let Some(mut agent) = agent {
         let of_agent = agent.value.continue_in(to.conversation.session.id(), ctx);

@@ -148,8 +148,8 @@ impl StepState {
             Self::CountLateSpend(state) => account::count(app, state, ctx),
             Self::CompleteChain(member) => ending::complete(app, member, ctx),
             Self::HandOver(state) => handing_over::hand_over(app, *state, ctx),
-            Self::RecordDocument(member) => documents::note(app, member),
-            Self::SendLateDocument(state) => documents::give_late(app, state, ctx),
+            Self::RecordDocument(member) => documents::record_document(app, member),
+            Self::SendLateDocument(state) => documents::deliver_late_document(app, state, ctx),
             Self::CancelMessages(member) => ending::abandon(app, member),
             Self::CancelChainOfKilled(member) => ending::cancel_chain_of_killed(app, member, ctx),
         }

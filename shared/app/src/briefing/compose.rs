@@ -47,9 +47,10 @@ fn attention(
     names: &Names,
     automatic: &mut AutomaticDecisions<'_>,
 ) -> BriefingSection {
+    // Sorted by severity and radius, the highest first. Sessions have neither and are last.
     let mut drafts = Drafts::new();
     for decision in &facts.open {
-        let text = format!("{}.{}", words::request(decision, names), words::outlook(decision));
+        let text = format!("{}.{}", words::request(decision, names), words::deadline_sentences(decision));
         let source = BriefingSource::Decision { decision_id: decision.id };
         let draft = Draft::new(text, decision.created_at, source)
             .of_agent(decision.project.as_ref().map(|of| of.agent_id))
@@ -77,6 +78,7 @@ fn is_paused_by_owner(agent: &AgentFacts) -> bool {
 }
 
 fn cost(facts: &BriefingFacts, names: &Names) -> BriefingCost {
+    // Sorted by spend, the highest first. Agents without a known spend, reviews and embeddings are last.
     let mut drafts = Drafts::new();
     let (mut spent_usd, mut total_usd, mut is_partial) = (Usd::ZERO, Usd::ZERO, false);
     for agent in &facts.agents {

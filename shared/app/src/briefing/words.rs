@@ -161,7 +161,7 @@ pub(super) fn request(decision: &Decision, names: &Names) -> String {
 }
 
 /// The timeouts of an open decision, and the fate of an orphan, as sentences; empty if it has none.
-pub(super) fn outlook(decision: &Decision) -> String {
+pub(super) fn deadline_sentences(decision: &Decision) -> String {
     if let DecisionState::Orphaned { stage, .. } = &decision.state {
         let then = match stage {
             OrphanStage::New {} | OrphanStage::Triage {} => String::new(),

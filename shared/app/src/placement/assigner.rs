@@ -133,7 +133,7 @@ impl WorkerAssigner {
         &self,
         session: AgentSessionId,
     ) -> Result<Option<Loaded<WorkerRecord>>, AssignmentError> {
-        match self.store.home(session).await? {
+        match self.store.session_worker(session).await? {
             Some(home) => Ok(self.store.worker(&home).await?),
             None => Ok(None),
         }

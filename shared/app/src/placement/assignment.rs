@@ -122,7 +122,7 @@ impl WorkerAssigner {
     ) -> Result<OfferState, AssignmentError> {
         let rules = self.rules();
         let holder = match &placement.value.place {
-            PlacementState::Given { worker: holder, .. } if *holder != worker.key => {
+            PlacementState::Assigned { worker: holder, .. } if *holder != worker.key => {
                 self.store.worker(holder).await?
             }
             _ => None,
@@ -148,7 +148,7 @@ impl WorkerAssigner {
         for run in unknown {
             let placement = self.store.placement(*run).await?;
             match placement.as_ref().map(|known| (&known.value, &known.value.place)) {
-                Some((_, PlacementState::Given { worker, .. })) if worker == key => {}
+                Some((_, PlacementState::Assigned { worker, .. })) if worker == key => {}
                 Some((known, PlacementState::Claimed { worker, at })) if worker == key => {
                     if *at + self.heartbeats.alive < self.now() {
                         tracing::warn!(%run, worker = %key.id, "a worker lost a run that it had claimed");

@@ -38,7 +38,7 @@ pub(super) fn assign(
         commit.worker(&from)?;
     }
     to.value.runs.insert(run);
-    placement.value.place = PlacementState::Given { worker: to.value.key.clone(), at };
+    placement.value.place = PlacementState::Assigned { worker: to.value.key.clone(), at };
     commit.worker(&to)?;
     commit.placement(&placement)?;
     Ok((commit, LaunchOrder { worker: to.value.key, request: placement.value.request, at }))
@@ -53,10 +53,10 @@ pub(super) fn close(
     let run = placement.value.request.run_id;
     let worker = match placement.value.place {
         PlacementState::Claimed { worker, .. } => Some(worker),
-        PlacementState::Waiting | PlacementState::Given { .. } => None,
-        PlacementState::Over { .. } => return Ok(None),
+        PlacementState::Waiting | PlacementState::Assigned { .. } => None,
+        PlacementState::Ended { .. } => return Ok(None),
     };
-    placement.value.place = PlacementState::Over { worker, at };
+    placement.value.place = PlacementState::Ended { worker, at };
     let mut commit = Commit::new();
     commit.placement(&placement)?;
     if let Some(mut holder) = holder

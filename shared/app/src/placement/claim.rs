@@ -50,7 +50,7 @@ impl WorkerAssigner {
                     placement.value.place = PlacementState::Claimed { worker: key.clone(), at: ctx.now };
                     let mut commit = Commit::new();
                     commit.placement(&placement)?;
-                    commit.home(request.session_id, key)?;
+                    commit.record_session_worker(request.session_id, key)?;
                     Ok(Decision::Commit(commit, Claim::Granted(request)))
                 }
             }

@@ -38,24 +38,24 @@ pub(super) fn current_assignment<'a>(
 ) -> CurrentAssignment<'a> {
     match &placement.place {
         PlacementState::Waiting => CurrentAssignment::Unassigned,
-        PlacementState::Given { worker: key, at } if *key == worker.key => CurrentAssignment::SameWorker {
+        PlacementState::Assigned { worker: key, at } if *key == worker.key => CurrentAssignment::SameWorker {
             at: *at,
             reported: worker.reported.contains_key(&placement.request.run_id),
         },
-        PlacementState::Given { .. } => {
+        PlacementState::Assigned { .. } => {
             CurrentAssignment::OtherWorker(holder.map(|holder| worker_offer(&holder.value)))
         }
-        PlacementState::Claimed { .. } | PlacementState::Over { .. } => CurrentAssignment::ClaimedOrOver,
+        PlacementState::Claimed { .. } | PlacementState::Ended { .. } => CurrentAssignment::ClaimedOrOver,
     }
 }
 
 /// The place of a run as `worker` sees it, which claims the run.
 pub(super) fn claimed_place(placement: &Placement, worker: &WorkerKey) -> ClaimedPlace {
     match &placement.place {
-        PlacementState::Given { worker: key, .. } if key == worker => ClaimedPlace::Assigned,
+        PlacementState::Assigned { worker: key, .. } if key == worker => ClaimedPlace::Assigned,
         PlacementState::Claimed { worker: key, .. } if key == worker => ClaimedPlace::Claimed,
-        PlacementState::Over { .. } => ClaimedPlace::Over,
-        PlacementState::Waiting | PlacementState::Given { .. } | PlacementState::Claimed { .. } => {
+        PlacementState::Ended { .. } => ClaimedPlace::Over,
+        PlacementState::Waiting | PlacementState::Assigned { .. } | PlacementState::Claimed { .. } => {
             ClaimedPlace::Elsewhere
         }
     }

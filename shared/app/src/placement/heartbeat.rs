@@ -20,7 +20,7 @@ impl WorkerAssigner {
         let mut lost = Vec::new();
         for run in heartbeat.runs.iter().filter(|run| run.state == RunState::Alive) {
             let place = self.store.placement(run.run_id).await?.map(|placement| placement.value.place);
-            if matches!(&place, Some(PlacementState::Over { worker: Some(by), .. }) if by == key) {
+            if matches!(&place, Some(PlacementState::Ended { worker: Some(by), .. }) if by == key) {
                 lost.push(run.run_id);
             }
         }

@@ -61,11 +61,11 @@ impl WorkerAssigner {
             }),
             Some(known) => match known.value.place {
                 PlacementState::Waiting => known,
-                PlacementState::Given { worker, at } => {
+                PlacementState::Assigned { worker, at } => {
                     let request = known.value.request;
                     return Ok(LaunchState::Assigned(LaunchOrder { worker, request, at }));
                 }
-                PlacementState::Claimed { .. } | PlacementState::Over { .. } => {
+                PlacementState::Claimed { .. } | PlacementState::Ended { .. } => {
                     return Ok(LaunchState::Settled);
                 }
             },

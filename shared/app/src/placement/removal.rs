@@ -61,7 +61,7 @@ impl WorkerAssigner {
     async fn take_back(&self, key: &WorkerKey, run: RunId) -> Result<(), AssignmentError> {
         let load = async || Ok(self.store.placement(run).await?);
         let decide = |placement: Option<Loaded<Placement>>, _: &mut DomainContext<'_>| {
-            let is_its = |placement: &Loaded<Placement>| matches!(&placement.value.place, PlacementState::Given { worker, .. } if worker == key);
+            let is_its = |placement: &Loaded<Placement>| matches!(&placement.value.place, PlacementState::Assigned { worker, .. } if worker == key);
             let Some(mut placement) = placement.filter(is_its) else { return Ok(Decision::Unchanged(None)) };
             placement.value.place = PlacementState::Waiting;
             let mut commit = Commit::new();

@@ -61,8 +61,8 @@ impl WorkerRuntime {
         let is_claimed = matches!(placement.value.place, PlacementState::Claimed { .. });
         let (key, since) = match placement.value.place {
             PlacementState::Waiting => return Ok(ProcessState::Waiting),
-            PlacementState::Over { .. } => return Ok(ProcessState::Dead),
-            PlacementState::Given { worker, at } | PlacementState::Claimed { worker, at } => (worker, at),
+            PlacementState::Ended { .. } => return Ok(ProcessState::Dead),
+            PlacementState::Assigned { worker, at } | PlacementState::Claimed { worker, at } => (worker, at),
         };
         let worker = store.worker(&key).await?.map(|loaded| loaded.value);
         let Some(worker) = worker.filter(|worker| self.assigner.is_alive(worker)) else {
@@ -90,12 +90,12 @@ impl WorkerRuntime {
                     let worker = worker.clone();
                     Ok(Decision::Unchanged(StopFollowUp::SendOrder { worker, request }))
                 }
-                PlacementState::Over { worker: Some(_), .. } => {
+                PlacementState::Ended { worker: Some(_), .. } => {
                     Ok(Decision::Unchanged(StopFollowUp::Nothing))
                 }
-                PlacementState::Over { worker: None, .. }
+                PlacementState::Ended { worker: None, .. }
                 | PlacementState::Waiting
-                | PlacementState::Given { .. } => {
+                | PlacementState::Assigned { .. } => {
                     let never_started = StopFollowUp::ReportNeverStarted(request);
                     Ok(match changes::close(placement, holder, ctx.now)? {
                         Some(commit) => Decision::Commit(commit, never_started),
@@ -123,7 +123,7 @@ impl WorkerRuntime {
             return Ok(None);
         };
         let holder = match &placement.value.place {
-            PlacementState::Given { worker, .. } => store.worker(worker).await?,
+            PlacementState::Assigned { worker, .. } => store.worker(worker).await?,
             _ => None,
         };
         Ok(Some(StopState { placement, holder }))

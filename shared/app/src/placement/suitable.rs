@@ -94,7 +94,7 @@ impl App {
         if matches!(session.status(), S::Completed | S::Cancelled | S::ContextExhausted) {
             return Ok(None);
         }
-        let home = match self.store.home(session.id()).await? {
+        let home = match self.store.session_worker(session.id()).await? {
             Some(home) => self.store.worker(&home).await?,
             None => None,
         };
