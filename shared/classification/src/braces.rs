@@ -2,7 +2,7 @@
 
 use crate::syntax::{Operation, Piece, Word};
 
-/// Most words that one word becomes.
+/// Maximum number of words that one word becomes.
 pub(crate) const MAX_WORDS: usize = 32;
 
 /// A part of a word.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::path::{InvalidPlaces, Places};
+use crate::path::{BaseFolders, InvalidPlaces};
 use pilothouse_domain::effect::pattern::ToolClassifications;
 
 /// The part of a sidecar that reports the call. Tools of different adapters can have the same name and other arguments.
@@ -44,7 +44,7 @@ pub struct ToolCall<'a> {
 /// Where a call takes effect.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
-    pub(crate) places: Places<'a>,
+    pub(crate) places: BaseFolders<'a>,
     pub(crate) patterns: &'a ToolClassifications,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Context<'a> {
         home: &'a str,
         patterns: &'a ToolClassifications,
     ) -> Result<Self, InvalidPlaces> {
-        Ok(Self { places: Places::new(workspace, project_root, home)?, patterns })
+        Ok(Self { places: BaseFolders::new(workspace, project_root, home)?, patterns })
     }
 
     /// Build files that earlier calls of the agent changed: builds and tests run what it wrote.

@@ -3,7 +3,7 @@
 use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Effect, Effects, Severity};
 use serde::Serialize;
 
-use crate::path::{Access, Places};
+use crate::path::{Access, BaseFolders};
 
 /// One effect with the part of the call that has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -68,7 +68,13 @@ impl Collector {
     }
 
     /// An access to a path. Returns whether it changes a file whose content may be code.
-    pub(crate) fn access(&mut self, places: &Places<'_>, folder: &str, path: &str, access: Access) -> bool {
+    pub(crate) fn access(
+        &mut self,
+        places: &BaseFolders<'_>,
+        folder: &str,
+        path: &str,
+        access: Access,
+    ) -> bool {
         let (absolute, effect) = places.effect(folder, path, access);
         self.add(effect, path);
         if !matches!(access, Access::Create | Access::Update) {

@@ -1,4 +1,4 @@
-//! Short-lived AWS credentials, each for the queues of one run or one worker (architecture: Security).
+//! Short-lived AWS credentials, each for the queues of one run or one worker (decision 46).
 
 use async_trait::async_trait;
 use pilothouse_domain::{AgentSessionId, RunId};

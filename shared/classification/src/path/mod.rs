@@ -27,7 +27,7 @@ pub(crate) enum Access {
 
 /// The folders that paths are compared with.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Places<'a> {
+pub(crate) struct BaseFolders<'a> {
     pub(crate) workspace: &'a str,
     pub(crate) project_root: &'a str,
     pub(crate) home: &'a str,
@@ -40,7 +40,7 @@ pub(crate) struct Places<'a> {
 #[error("{0} must be an absolute path without `.` and `..`")]
 pub struct InvalidPlaces(&'static str);
 
-impl<'a> Places<'a> {
+impl<'a> BaseFolders<'a> {
     pub(crate) fn new(
         workspace: &'a str,
         project_root: &'a str,
@@ -135,7 +135,7 @@ const READABLE: &[&str] = &[
     "/nix",
 ];
 
-impl Places<'_> {
+impl BaseFolders<'_> {
     /// Puts the home directory in the place of a leading `~`.
     fn home_expanded(&self, path: &str) -> String {
         match path.strip_prefix('~') {

@@ -1,7 +1,7 @@
 //! Files whose content is a secret, and files that decide what others run.
 
 use super::names::matches_name;
-use super::{Access, Places, Scope, below, normalise};
+use super::{Access, BaseFolders, Scope, below, normalise};
 use crate::marks::{ANY, UNKNOWN};
 
 /// Secrets below a home directory: keys, tokens, histories and profiles of browsers.
@@ -208,7 +208,7 @@ fn is_secret(path: &str, home: &str, inside: Option<&str>) -> bool {
 }
 
 /// Whether an access to a path needs more care than its scope says.
-pub(super) fn is_protected(path: &str, places: &Places<'_>, access: Access, scope: Scope) -> bool {
+pub(super) fn is_protected(path: &str, places: &BaseFolders<'_>, access: Access, scope: Scope) -> bool {
     let outside = !matches!(scope, Scope::Workspace | Scope::Project);
     // Names that match a wildcard are listed with their folder.
     if matches!(access, Access::List) && (!outside || path.contains(ANY)) {
@@ -257,7 +257,7 @@ pub(crate) fn names_secret(path: &str, home: &str) -> bool {
 }
 
 /// Whether a text that is no path contains one that names a secret: `@/etc/shadow`, `--file=~/.ssh/id_rsa`, `include "/etc/shadow"`.
-pub(super) fn mentions_secret(text: &str, places: &Places<'_>) -> bool {
+pub(super) fn mentions_secret(text: &str, places: &BaseFolders<'_>) -> bool {
     if !text.contains(['/', '~']) {
         return false;
     }
@@ -274,7 +274,7 @@ pub(super) fn mentions_secret(text: &str, places: &Places<'_>) -> bool {
     })
 }
 
-fn names_secret_file(absolute: &str, places: &Places<'_>) -> bool {
+fn names_secret_file(absolute: &str, places: &BaseFolders<'_>) -> bool {
     let root =
         [places.workspace, places.project_root].into_iter().find(|root| below(root, absolute).is_some());
     let name = absolute.rsplit('/').next().unwrap_or_default();

@@ -28,14 +28,14 @@ impl Walker<'_> {
         if !is_literal(name) || name.is_empty() {
             self.findings.unclassified(&format!("the program `{name}`"));
             for word in rest {
-                self.mention(word);
+                self.check_text(word);
             }
             return Stream::Data;
         }
         if self.is_exhausted() {
             return Stream::Data;
         }
-        self.spend(1);
+        self.count_steps(1);
         let mut name = name.as_str();
         if name.contains('/') {
             let known = PROGRAM_FOLDERS
@@ -57,7 +57,7 @@ impl Walker<'_> {
         } else {
             self.findings.unclassified(&format!("the program `{name}`"));
             for word in rest {
-                self.mention(word);
+                self.check_text(word);
             }
             Stream::Data
         }
@@ -70,7 +70,7 @@ impl Walker<'_> {
         }
         self.access(path, Access::Execute);
         for word in rest {
-            self.mention(word);
+            self.check_text(word);
         }
     }
 
@@ -117,7 +117,7 @@ impl Walker<'_> {
                 }
                 Argument::Unknown(word) => {
                     self.findings.unclassified(&format!("the option `{word}` of `{name}`"));
-                    self.mention(word);
+                    self.check_text(word);
                 }
                 Argument::Operand(..) => {}
             }
@@ -146,7 +146,7 @@ impl Walker<'_> {
                     self.findings.unclassified(&format!("the operand `{word}` of `{name}`"));
                 }
                 for (_, word) in operands {
-                    self.mention(word);
+                    self.check_text(word);
                 }
             }
             Operands::First(Value::ProgramFile, _) if operands.is_empty() => {
@@ -176,7 +176,7 @@ impl Walker<'_> {
             }
             Operands::Command { skipped } => {
                 for (_, word) in operands.iter().take(skipped) {
-                    self.mention(word);
+                    self.check_text(word);
                 }
                 if let Some((at, _)) = operands.get(skipped) {
                     self.run(words.get(*at..).unwrap_or_default(), Stream::Data);
@@ -208,11 +208,11 @@ impl Walker<'_> {
                 if word.starts_with("secret") || !is_literal(word) {
                     self.findings.add(protected_effect(Access::Read), word);
                 }
-                self.mention(word);
+                self.check_text(word);
             }
             Value::Sent => {
                 self.findings.add(USES_NETWORK, word);
-                self.mention(word);
+                self.check_text(word);
             }
             Value::Mode => {
                 // The file runs with the rights of its owner or group.
@@ -229,7 +229,7 @@ impl Walker<'_> {
             Value::Name | Value::Target if word.contains('=') => {
                 self.findings.unclassified(&format!("the assignment `{word}` of `{name}`"));
             }
-            Value::Name | Value::Text | Value::Pattern => self.mention(word),
+            Value::Name | Value::Text | Value::Pattern => self.check_text(word),
             Value::Target => {
                 if names_deployment(word) {
                     self.findings.add(PUBLISHES, word);
@@ -254,7 +254,7 @@ impl Walker<'_> {
         if is_literal(word) || word.contains(':') {
             self.access(path, Access::Read);
         } else {
-            self.mention(word);
+            self.check_text(word);
         }
     }
 }

@@ -61,7 +61,7 @@ impl Walker<'_> {
         {
             self.findings.unclassified(&format!("the variable `{name}`"));
         } else {
-            self.mention(value);
+            self.check_text(value);
         }
     }
 }

@@ -58,7 +58,7 @@ impl Walker<'_> {
                 values = vec![UNKNOWN.to_string()];
             }
             let size: usize = values.iter().chain(&texts).map(String::len).sum();
-            self.spend(1 + size / 64);
+            self.count_steps(1 + size / 64);
             if let [value] = values.as_slice() {
                 for text in &mut texts {
                     text.push_str(value);

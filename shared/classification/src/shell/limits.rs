@@ -4,9 +4,9 @@ use crate::marks::is_mark;
 
 /// Longest command in bytes.
 pub(super) const MAX_LENGTH: usize = 16 * 1024;
-/// Most brackets, quotes and compound commands that are open at once.
+/// Maximum number of brackets, quotes and compound commands that are open at once.
 const MAX_DEPTH: usize = 32;
-/// Most here-documents. The grammar keeps their delimiters in a buffer of fixed size.
+/// Maximum number of here-documents. The grammar keeps their delimiters in a buffer of fixed size.
 const MAX_HERE_DOCUMENTS: usize = 8;
 
 /// Why a command is not parsed.

@@ -32,9 +32,9 @@ mod walk;
 pub(crate) use url::effect as url_effect;
 
 use crate::findings::Collector;
-use crate::path::Places;
+use crate::path::BaseFolders;
 
 /// Adds the effects of a shell command to `findings`.
-pub(crate) fn inspect(command: &str, places: &Places<'_>, findings: &mut Collector) {
+pub(crate) fn inspect(command: &str, places: &BaseFolders<'_>, findings: &mut Collector) {
     walk::Walker::new(places, findings).command(command);
 }

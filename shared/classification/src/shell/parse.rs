@@ -12,7 +12,7 @@ use super::limits::{Unparsed, check};
 use super::read::Reader;
 use crate::syntax::Statement;
 
-/// Most steps of the parser, in units of 100 of its operations. A usual command needs one, a text of the maximum length about 500.
+/// Maximum number of steps of the parser, in units of 100 of its operations. A usual command needs one, a text of the maximum length about 500.
 const MAX_PARSER_STEPS: usize = 800;
 
 /// A parsed script.

@@ -6,7 +6,7 @@ use super::limits::MAX_LENGTH;
 use super::parse::parse;
 use super::walk::{MAX_STEPS, Walker};
 use crate::findings::Collector;
-use crate::path::Places;
+use crate::path::BaseFolders;
 use crate::syntax::{Piece, Redirect, Statement, Word};
 
 /// The simple commands of a script, each as its words and redirections; `None` if it cannot be parsed.
@@ -219,7 +219,7 @@ fn every_character_is_safe_for_the_scanner() {
 }
 
 fn steps(text: &str) -> usize {
-    let places = Places::new("/home/user/project", "/home/user/project", "/home/user").unwrap();
+    let places = BaseFolders::new("/home/user/project", "/home/user/project", "/home/user").unwrap();
     let mut findings = Collector::default();
     let mut walker = Walker::new(&places, &mut findings);
     walker.command(text);

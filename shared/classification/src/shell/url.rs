@@ -14,7 +14,7 @@ pub(super) fn access(walker: &mut Walker<'_>, url: &str) {
         return;
     }
     walker.findings.add(effect(url), url);
-    walker.mention(url.split_once(['?', '#']).map_or("", |(_, query)| query));
+    walker.check_text(url.split_once(['?', '#']).map_or("", |(_, query)| query));
 }
 
 /// The effect of a request. A server on this machine belongs to the work of the agent.

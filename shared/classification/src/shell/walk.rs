@@ -5,21 +5,21 @@ use std::collections::{HashMap, HashSet};
 use super::parse::parse;
 use crate::findings::Collector;
 use crate::marks::{ANY, UNKNOWN};
-use crate::path::{Access, Places};
+use crate::path::{Access, BaseFolders};
 use crate::syntax::{Redirect, Simple, Statement, Word};
 
 /// Commands whose assignments last.
 const DECLARATIONS: &[&str] = &["export", "declare", "local", "readonly", "typeset"];
 
-/// Most values of a variable that are distinguished.
+/// Maximum number of values of a variable that are distinguished.
 const MAX_VALUES: usize = 16;
-/// Most working directories that are distinguished.
+/// Maximum number of working directories that are distinguished.
 const MAX_FOLDERS: usize = 8;
-/// Most scripts in scripts: `sh -c "sh -c …"`.
+/// Maximum depth of scripts in scripts: `sh -c "sh -c …"`.
 const MAX_NESTING: usize = 8;
-/// Most programs that run each other: `env env …`.
+/// Maximum depth of programs that run each other: `env env …`.
 const MAX_CALLS: usize = 12;
-/// Most steps for a call. A step expands a part of a word, looks up a program or a path, or is one of the parser's.
+/// Maximum number of steps for a call. A step expands a part of a word, looks up a program or a path, or is one of the parser's.
 pub(super) const MAX_STEPS: usize = 8_000;
 
 /// What a command reads from its standard input.
@@ -39,7 +39,7 @@ pub(crate) enum Stream {
 /// Inspects scripts. Variables and working directories keep all values that they get anywhere in the script, so branches and loops
 /// need no order.
 pub(crate) struct Walker<'a> {
-    pub(super) places: &'a Places<'a>,
+    pub(super) places: &'a BaseFolders<'a>,
     pub(super) findings: &'a mut Collector,
     pub(super) variables: HashMap<String, Vec<String>>,
     pub(super) folders: Vec<String>,
@@ -57,7 +57,7 @@ pub(crate) struct Walker<'a> {
 }
 
 impl<'a> Walker<'a> {
-    pub(super) fn new(places: &'a Places<'a>, findings: &'a mut Collector) -> Self {
+    pub(super) fn new(places: &'a BaseFolders<'a>, findings: &'a mut Collector) -> Self {
         Self {
             places,
             findings,
@@ -74,7 +74,7 @@ impl<'a> Walker<'a> {
     }
 
     /// Counts steps. A call that needs too many is unclassified, and its rest is not inspected.
-    pub(super) fn spend(&mut self, steps: usize) {
+    pub(super) fn count_steps(&mut self, steps: usize) {
         if self.steps <= MAX_STEPS && self.steps + steps > MAX_STEPS {
             self.findings.unclassified("a command that is too complex");
         }
@@ -111,29 +111,29 @@ impl<'a> Walker<'a> {
         }
         match parse(text) {
             Ok(script) => {
-                self.spend(1 + script.steps);
+                self.count_steps(1 + script.steps);
                 Some(script.statements)
             }
             Err(reason) => {
                 self.findings.unclassified(&reason.to_string());
-                self.mention(text);
+                self.check_text(text);
                 None
             }
         }
     }
 
-    /// Inspects a script in a shell of its own.
+    /// Inspects a script in a subshell.
     pub(super) fn nested_script(&mut self, text: &str) {
-        self.in_own_shell(|walker| walker.script(text));
+        self.inspect_subshell(|walker| walker.script(text));
     }
 
     pub(super) fn in_subshell(&mut self, script: &[Statement]) {
-        self.in_own_shell(|walker| walker.statements(script));
+        self.inspect_subshell(|walker| walker.statements(script));
     }
 
-    /// What a shell of its own changes does not reach the caller: folders, variables, functions.
-    fn in_own_shell(&mut self, inspect: impl FnMut(&mut Self)) {
-        self.spend(self.variables.len() / 4);
+    /// Inspects commands of a subshell. Its changes of folders, variables and functions do not affect the caller.
+    fn inspect_subshell(&mut self, inspect: impl FnMut(&mut Self)) {
+        self.count_steps(self.variables.len() / 4);
         let folders = self.folders.clone();
         let variables = self.variables.clone();
         let functions = self.functions.clone();
@@ -164,14 +164,14 @@ impl<'a> Walker<'a> {
         if self.is_exhausted() {
             return Stream::Data;
         }
-        self.spend(1);
+        self.count_steps(1);
         match statement {
             Statement::Simple(simple) => return self.simple(simple, input),
             Statement::Pipeline(commands) => {
                 let mut output = input;
                 for command in commands {
                     let input = std::mem::take(&mut output);
-                    self.in_own_shell(|walker| output = walker.statement(command, input.clone()));
+                    self.inspect_subshell(|walker| output = walker.statement(command, input.clone()));
                 }
                 return output;
             }
@@ -326,18 +326,18 @@ impl<'a> Walker<'a> {
                 return;
             }
             // Wildcards are compared with each protected name.
-            self.spend(1 + path.len() / if path.contains(ANY) { 8 } else { 64 });
+            self.count_steps(1 + path.len() / if path.contains(ANY) { 8 } else { 64 });
             let Some(folder) = self.folders.get(at) else { break };
             self.has_written |= self.findings.access(self.places, folder, path, access);
         }
     }
 
-    /// A text that is no path, but can name a secret file.
-    pub(super) fn mention(&mut self, text: &str) {
+    /// Checks whether a text that is no path names a secret file.
+    pub(super) fn check_text(&mut self, text: &str) {
         if self.is_exhausted() {
             return;
         }
-        self.spend(1 + text.len() / 64);
+        self.count_steps(1 + text.len() / 64);
         if self.places.mentions_secret(text) {
             self.findings.add(crate::path::protected_effect(Access::Read), text);
         }

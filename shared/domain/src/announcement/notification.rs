@@ -11,7 +11,6 @@ use crate::{AgentSessionId, SessionEvent, Timestamp};
 pub enum NotificationKind {
     /// The output was approved and the session is completed.
     SessionCompleted,
-    /// The session failed.
     SessionFailed,
     /// An output waits for approval.
     OutputReady,
@@ -31,7 +30,7 @@ pub enum NotificationKind {
     ModelUnavailable,
     /// A disk is full and the session waits for space.
     DiskFull,
-    /// The context window is full.
+    /// The context window is full and the agent does not continue.
     ContextExhausted,
     /// The agent acted although it had been stopped (decision 15).
     AfterStopActivity,
@@ -41,7 +40,6 @@ pub enum NotificationKind {
     RunLate,
     /// Auto-continue stopped before the criteria were met.
     AutoContinueStopped,
-    /// The chain is completed.
     ChainCompleted,
     /// A schedule was due, but no session was started.
     ScheduleSkipped,
@@ -55,7 +53,6 @@ pub enum NotificationKind {
 pub struct Notification {
     /// Position in the owner's event feed. Numbers of notifications have gaps, as not every event notifies.
     pub sequence: u64,
-    /// Kind of the notification.
     pub kind: NotificationKind,
     /// Text for a person.
     pub text: String,

@@ -117,9 +117,7 @@ string_value!(MimeType.0, InvalidMimeType, Self::parse, { "type": "string", "max
 pub struct ArtifactContent {
     /// The SHA-256 of the content, in lowercase hex.
     pub content_hash: ContentHash,
-    /// The size in bytes.
     pub size_bytes: ContentSize,
-    /// The media type.
     pub mime_type: MimeType,
 }
 

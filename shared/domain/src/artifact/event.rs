@@ -7,7 +7,6 @@ use crate::event::aggregate_events;
 use crate::text::{Feedback, WorkstreamId};
 
 aggregate_events! {
-    /// An event of an artifact.
     pub enum ArtifactEvent {
         /// A version was stored; version 1 creates the artifact.
         Reported = "ArtifactReportedEvent" {

@@ -12,17 +12,13 @@ use crate::{ArtifactId, ProjectId, Timestamp};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ArtifactSummary {
-    /// The id of the artifact.
     pub id: ArtifactId,
-    /// The project.
     pub project_id: ProjectId,
     /// The workstream that owns it.
     pub workstream: WorkstreamId,
     /// The path, relative to the root of the project. Unique for its author.
     pub path: ArtifactPath,
-    /// The name of the artifact.
     pub name: ArtifactName,
-    /// The kind of result.
     pub kind: ArtifactKind,
     /// Tags for searching.
     #[serde(default)]

@@ -16,11 +16,9 @@ pub enum ArtifactAuthor {
         id: UserId,
     },
     Agent {
-        /// The id of the agent.
         agent_id: ProjectAgentId,
-        /// Its session at that time.
+        /// The session that reported the version.
         session_id: AgentSessionId,
-        /// The run of the session.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         run_id: Option<RunId>,
         /// The tool call that reported the version.

@@ -8,7 +8,6 @@ use crate::event::aggregate_events;
 use crate::knowledge::CoherenceCategory;
 
 aggregate_events! {
-    /// An event of a coherence issue.
     pub enum CoherenceEvent {
         /// A layer, an agent or a person found the issue for the first time, or again after it was resolved.
         Detected = "CoherenceIssueDetectedEvent" {

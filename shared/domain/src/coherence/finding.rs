@@ -1,4 +1,5 @@
-//! The content of a coherence issue: its finder, its category and the affected parts (S2 `CoherenceEvent`).
+//! The content of a coherence issue: its source, its category and the affected parts (S2 `CoherenceEvent`). A part is an artifact, or the
+//! work of an agent.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,19 +18,13 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// The finder.
     pub source: IssueSource,
     /// The kind of problem between the parts.
     pub category: CoherenceCategory,
-    /// The severity.
     pub severity: Severity,
-    /// The issue in a line.
     pub title: String,
-    /// The issue in sentences.
     pub description: String,
-    /// The affected workstreams.
     pub affected_workstreams: Vec<WorkstreamId>,
-    /// The affected artifacts.
     pub affected_artifact_ids: Vec<ArtifactId>,
     /// The agents whose work is affected.
     pub affected_agent_ids: Vec<ProjectAgentId>,
@@ -37,46 +32,38 @@ pub struct Finding {
     pub evidence_at: Timestamp,
 }
 
-/// The finder of an issue.
+/// What found an issue: a layer of checks, an agent or a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum IssueSource {
     /// A rule on paths, hashes, provenance or proposals (layer 0).
-    Structural {
-        /// The rule.
-        check: StructuralCheck,
-    },
+    Structural { check: StructuralCheck },
     /// The texts of two artifacts are similar (layer 1).
     Similarity {
         /// The engine that compared them.
         #[serde(default)]
         engine: ComparisonEngine,
-        /// The similarity.
+        /// The similarity of their texts, from 0 to 100.
         percent: u8,
     },
     /// An artifact may not fit a decision that was taken (layer 1).
     Alignment {
         /// How it may not fit.
         check: AlignmentCheck,
-        /// The decision.
         decision_id: DecisionId,
         /// The engine that compared them.
         engine: ComparisonEngine,
-        /// The similarity of their texts.
+        /// The similarity of their texts, from 0 to 100.
         percent: u8,
     },
     /// An agent flagged it.
     Agent {
-        /// The agent.
         agent_id: ProjectAgentId,
-        /// Its session at that time.
+        /// The session in which the agent flagged it.
         session_id: AgentSessionId,
     },
     /// A person reported it.
-    Person {
-        /// The person.
-        id: UserId,
-    },
+    Person { id: UserId },
 }
 
 impl IssueSource {
@@ -90,7 +77,7 @@ impl IssueSource {
         }
     }
 
-    /// The similarity of the texts that were compared.
+    /// The similarity of the texts that were compared, from 0 to 100. Only layer 1 compares texts.
     pub const fn similarity_percent(&self) -> Option<u8> {
         match self {
             Self::Similarity { percent, .. } | Self::Alignment { percent, .. } => Some(*percent),

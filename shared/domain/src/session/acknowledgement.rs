@@ -15,20 +15,20 @@ impl AgentSession {
     ) -> Result<Events, SessionError> {
         use AgentSessionStatus as S;
         match (kind, self.status()) {
-            // These commands, and a stop after a terminal status, confirm nothing.
+            // The acknowledgements of these commands, and of a stop after a terminal status, confirm nothing.
             (LifecycleCommand::Begin | LifecycleCommand::Answer | LifecycleCommand::Validate, _) => {
                 return Ok(Vec::new());
             }
             (LifecycleCommand::Reload, _) => return self.reload_done(command),
             (LifecycleCommand::Adjust, _) => return self.adjustment_done(command),
             (LifecycleCommand::Stop, status) if status.is_terminal() => return Ok(Vec::new()),
-            // Nor does the stop of a run that a resting session does not need.
+            // The stop of a run that had ended confirms nothing: the session rests and needs no process.
             (LifecycleCommand::Stop, status) if status.survives_its_process() && !self.is_live() => {
                 return Ok(Vec::new());
             }
             _ => {}
         }
-        if self.pending_command().is_none_or(|o| o.command_id != command) {
+        if self.pending_command().is_none_or(|pending| pending.command_id != command) {
             return Err(SessionError::StaleAck);
         }
         match (kind, self.status()) {
@@ -76,7 +76,9 @@ impl AgentSession {
         command: CommandId,
         ctx: &mut DomainContext<'_>,
     ) -> Result<Events, SessionError> {
-        if self.reload_refused(command) || self.pending_command().is_none_or(|o| o.command_id != command) {
+        if self.reload_refused(command)
+            || self.pending_command().is_none_or(|pending| pending.command_id != command)
+        {
             return Ok(Vec::new());
         }
         match self.status() {

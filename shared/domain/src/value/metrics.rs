@@ -1,4 +1,4 @@
-//! Usage of a session: totals, and a snapshot of the context window (S0 8.1.9).
+//! Usage of a session: totals, and a snapshot of the context window (S0 8.5).
 
 use std::collections::BTreeMap;
 

@@ -35,7 +35,7 @@ pub(crate) fn find(walker: &mut Walker<'_>, _: &Program, name: &str, words: &[St
                     if walker.is_exhausted() {
                         break;
                     }
-                    walker.spend(1 + command.len() / 4);
+                    walker.count_steps(1 + command.len() / 4);
                     let file = format!("{root}/{ANY}");
                     let command: Vec<String> = command.iter().map(|word| word.replace("{}", &file)).collect();
                     walker.run(&command, Stream::Nothing);
@@ -53,7 +53,7 @@ pub(crate) fn find(walker: &mut Walker<'_>, _: &Program, name: &str, words: &[St
             // Files are written with `-fprint`, and read with `-files0-from`.
             word => {
                 walker.findings.unclassified(&format!("`{word}` of `{name}`"));
-                rest.clone().for_each(|word| walker.mention(word));
+                rest.clone().for_each(|word| walker.check_text(word));
             }
         }
     }

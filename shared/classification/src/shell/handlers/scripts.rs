@@ -42,7 +42,7 @@ pub(crate) fn sed(
         if !is_plain_sed(script) {
             walker.findings.unclassified(&format!("the script `{script}` of `{name}`"));
         }
-        walker.mention(script);
+        walker.check_text(script);
     }
     for path in paths {
         walker.access(path, if in_place { Access::Update } else { Access::Read });
@@ -88,7 +88,7 @@ pub(crate) fn awk(
     for argument in split(program, words) {
         match argument {
             Argument::Operand(_, word) if script.is_none() => script = Some(word),
-            Argument::Operand(_, word) if word.contains('=') => walker.mention(word),
+            Argument::Operand(_, word) if word.contains('=') => walker.check_text(word),
             Argument::Operand(_, word) => walker.access(word, Access::Read),
             Argument::Option(value, word) => walker.value(value, word, name),
             Argument::Unknown(word) => {
@@ -104,7 +104,7 @@ pub(crate) fn awk(
     if !is_literal(script) || runs || writes {
         walker.findings.unclassified(&format!("the script of `{name}`"));
     }
-    walker.mention(script);
+    walker.check_text(script);
     Stream::Data
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn jq(
             Argument::Option(value, word) => walker.value(value, word, name),
             Argument::Unknown(word) => {
                 walker.findings.unclassified(&format!("the option `{word}` of `{name}`"));
-                walker.mention(word);
+                walker.check_text(word);
             }
         }
     }
@@ -144,6 +144,6 @@ pub(crate) fn jq(
     }) {
         walker.findings.add(PRINTS_VARIABLES, name);
     }
-    walker.mention(filter);
+    walker.check_text(filter);
     Stream::Data
 }
