@@ -30,7 +30,7 @@ pub(super) struct Options {
     pub retry_for_minutes: u64,
     /// Milliseconds before the first retry, doubled before each further one.
     pub retry_delay_ms: u64,
-    /// A line that is prepended to every command of the user (S1 7.1).
+    /// A line that is prepended to every command of the user (S1 7).
     pub shell_prefix: Option<String>,
     /// Whether the output of running commands is published.
     pub stream_output: bool,

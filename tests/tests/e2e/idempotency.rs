@@ -1,4 +1,4 @@
-//! `Idempotency-Key`, `ETag` and `If-Match` (architecture: State; decision 16).
+//! `Idempotency-Key`, `ETag` and `If-Match` (ARCHITECTURE.md, The path of a command; decision 16).
 
 use pilothouse_tests::{Api, Reply, Session};
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! Authentication and authorization (architecture: Security; decisions 8, 9).
+//! Authentication and authorization (decisions 8, 9).
 
 use pilothouse_app::function::{CallerKind, HttpFunction};
 use pilothouse_domain::{AgentSessionId, EnvelopeId, RunId, Timestamp};

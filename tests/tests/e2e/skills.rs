@@ -178,7 +178,7 @@ async fn invalid_skill_reports_all_violations() {
     server.api().post(SKILLS, twice).await.refused(409, "name-taken");
 }
 
-/// A retry with the same key returns the first response (architecture: State).
+/// A retry with the same key returns the first response (ARCHITECTURE.md, The path of a command).
 #[tokio::test]
 async fn repeated_create_with_one_key_creates_one_skill() {
     let server = Server::start(1).await;

@@ -60,7 +60,7 @@ impl RunLoop {
             return Ok(ended);
         }
         if self.compacts() && !ended {
-            // Beside the conversation (S1 6.1).
+            // The compaction runs concurrently with the conversation (S1 6.1).
             self.begin_background().await?;
             return Ok(false);
         }

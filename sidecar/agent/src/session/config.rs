@@ -47,7 +47,7 @@ pub struct SessionConfig {
     pub extensions: Extensions,
     /// Runs the user's commands (S1 7). `None` disables them.
     pub bash: Option<BashRunner>,
-    /// A line before every command of [`AgentSession::execute_bash`](super::AgentSession::execute_bash) (S1 7.1).
+    /// A line before every command of [`AgentSession::execute_bash`](super::AgentSession::execute_bash) (S1 7).
     pub shell_prefix: Option<String>,
 }
 
