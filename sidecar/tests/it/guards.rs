@@ -233,10 +233,10 @@ async fn escaped_processes_of_acp_agents_and_terminals_end() {
         ("escape terminal", End::Stop),
         ("escape terminal", End::Killed),
     ] {
-        let stage = crate::acp::Stage::playing("", direction).await;
-        let pid = escaped(&stage.gateway, &crate::acp::workspace(&stage.folders)).await;
-        end.of(&stage.gateway, &stage.sidecar, pid).await;
-        let killed = stage.told().iter().any(|line| line.starts_with("notice agent_killed"));
+        let harness = crate::acp::Harness::playing("", direction).await;
+        let pid = escaped(&harness.gateway, &crate::acp::workspace(&harness.folders)).await;
+        end.of(&harness.gateway, &harness.sidecar, pid).await;
+        let killed = harness.told().iter().any(|line| line.starts_with("notice agent_killed"));
         assert!(!killed, "the agent lives, and its next turn needs no new process");
     }
 }
@@ -245,19 +245,19 @@ async fn escaped_processes_of_acp_agents_and_terminals_end() {
 #[tokio::test]
 async fn acp_pause_stops_commands_and_resume_continues_them() {
     for direction in ["escape itself", "escape terminal"] {
-        let stage = crate::acp::Stage::playing("", direction).await;
-        let pid = escaped(&stage.gateway, &crate::acp::workspace(&stage.folders)).await;
-        let pause = stage.gateway.send(Command::Pause {});
-        stage.gateway.acknowledged(pause, "done").await;
+        let harness = crate::acp::Harness::playing("", direction).await;
+        let pid = escaped(&harness.gateway, &crate::acp::workspace(&harness.folders)).await;
+        let pause = harness.gateway.send(Command::Pause {});
+        harness.gateway.acknowledged(pause, "done").await;
         assert_eq!(state(pid), Some('T'), "{direction}");
-        let resume = stage.gateway.send(Command::Resume {});
-        stage.gateway.acknowledged(resume, "done").await;
+        let resume = harness.gateway.send(Command::Resume {});
+        harness.gateway.acknowledged(resume, "done").await;
         let continues = |_: &Gateway| state(pid).filter(|state| *state != 'T');
-        stage.gateway.until("the command continues", continues).await;
+        harness.gateway.until("the command continues", continues).await;
         // A paused process ends without being continued.
-        let pause = stage.gateway.send(Command::Pause {});
-        stage.gateway.acknowledged(pause, "done").await;
-        End::Interrupt.of(&stage.gateway, &stage.sidecar, pid).await;
+        let pause = harness.gateway.send(Command::Pause {});
+        harness.gateway.acknowledged(pause, "done").await;
+        End::Interrupt.of(&harness.gateway, &harness.sidecar, pid).await;
     }
 }
 

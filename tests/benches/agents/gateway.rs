@@ -32,13 +32,13 @@ struct Inner {
 }
 
 /// A gateway for one run, with the run's folder.
-pub(crate) struct Stage {
+pub(crate) struct RunGateway {
     inner: Arc<Inner>,
     folder: TempDir,
     models: String,
 }
 
-impl Stage {
+impl RunGateway {
     /// Queues `begin`. The run sends model requests to `models`.
     pub(crate) async fn new(models: String, prompt: Option<&str>) -> Self {
         let secret = RootSecret::new("k1", vec![9; 32]).unwrap();

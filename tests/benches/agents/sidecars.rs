@@ -8,15 +8,15 @@ use serde_json::json;
 
 use crate::alone;
 use crate::figures::{self, figure, times};
-use crate::gateway::{Stage, always};
+use crate::gateway::{RunGateway, always};
 
 /// Limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(30);
 const STARTS: usize = 20;
 
-async fn soon<T>(stage: Option<&Stage>, future: impl Future<Output = T>) -> T {
+async fn soon<T>(gateway: Option<&RunGateway>, future: impl Future<Output = T>) -> T {
     let Ok(value) = tokio::time::timeout(PATIENCE, future).await else {
-        panic!("timed out\n{}", stage.map(Stage::logged).unwrap_or_default());
+        panic!("timed out\n{}", gateway.map(RunGateway::logged).unwrap_or_default());
     };
     value
 }
@@ -47,10 +47,10 @@ pub(crate) async fn start() {
     let (mut sidecars, mut worked) = (Vec::new(), Vec::new());
     for _ in 0..STARTS {
         let server = ModelServer::start(script.clone()).await.unwrap();
-        let stage = Stage::new(server.base_url(), Some("say hello")).await;
+        let gateway = RunGateway::new(server.base_url(), Some("say hello")).await;
         let begun = Instant::now();
-        let sidecar = stage.sidecar();
-        let asked = soon(Some(&stage), server.wait_for(1)).await;
+        let sidecar = gateway.sidecar();
+        let asked = soon(Some(&gateway), server.wait_for(1)).await;
         worked.push(figures::on_processor(sidecar.pid()));
         sidecars.push(asked[0].received - begun);
     }
@@ -66,7 +66,7 @@ pub(crate) async fn memory() {
         { "text": text, "waitInside": "go on" },
     ] }] });
     let server = ModelServer::start(Script::from_value(script).unwrap()).await.unwrap();
-    let idle = Stage::new(server.base_url(), None).await;
+    let idle = RunGateway::new(server.base_url(), None).await;
     let sidecar = idle.sidecar();
     soon(Some(&idle), async {
         while idle.events() < 2 {
@@ -79,14 +79,14 @@ pub(crate) async fn memory() {
     figure("memory: sidecar with the native agent, idle", resident(sidecar.pid()));
     drop(sidecar);
 
-    let stage = Stage::new(server.base_url(), Some("look around")).await;
-    let sidecar = stage.sidecar();
-    soon(Some(&stage), server.wait_for(2)).await;
+    let gateway = RunGateway::new(server.base_url(), Some("look around")).await;
+    let sidecar = gateway.sidecar();
+    soon(Some(&gateway), server.wait_for(2)).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     figure("memory: the same while an answer arrives", resident(sidecar.pid()));
     server.open("go on");
     soon(
-        Some(&stage),
+        Some(&gateway),
         server.wait_until(|all| all.iter().filter(|r| r.outcome == Outcome::Sent).count() == 2),
     )
     .await;

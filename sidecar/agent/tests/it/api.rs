@@ -23,9 +23,9 @@ fn image() -> UserContent {
 async fn state_reports_what_the_agent_is_doing() {
     let gated = Gated::new("wait");
     let model = Scripted::new([call(&[("a", "wait", json!({}))])]);
-    let mut stage = Stage::new(model, vec![gated.clone()]);
-    stage.config.thinking = ThinkingLevel::Low;
-    let open = stage.open();
+    let mut setup = SessionSetup::new(model, vec![gated.clone()]);
+    setup.config.thinking = ThinkingLevel::Low;
+    let open = setup.open();
     let idle = open.session.state();
     assert_eq!((idle.running, idle.messages, idle.context_tokens), (false, 0, 0));
     assert_eq!((idle.model.name().as_str(), idle.thinking), ("test/small", ThinkingLevel::Low));
@@ -61,8 +61,8 @@ async fn prompt_during_a_run_enters_the_named_queue() {
         say("I look"),
         say("and then"),
     ]);
-    let stage = Stage::new(model.clone(), vec![gated.clone()]);
-    let mut open = stage.open();
+    let setup = SessionSetup::new(model.clone(), vec![gated.clone()]);
+    let mut open = setup.open();
     let run = open.begin("go");
     within(gated.started.notified()).await;
     for (queue, text) in [(Queue::FollowUp, "later"), (Queue::Steering, "now")] {
@@ -112,9 +112,9 @@ impl Governor for Gate {
 async fn steering_during_the_last_reply_precedes_follow_ups() {
     let gate = Arc::new(Gate::default());
     let model = Scripted::new([say("one"), say("two"), say("three")]);
-    let mut stage = Stage::new(model, Vec::new());
-    stage.config.governor = gate.clone();
-    let mut open = stage.open();
+    let mut setup = SessionSetup::new(model, Vec::new());
+    setup.config.governor = gate.clone();
+    let mut open = setup.open();
     let run = open.begin("go");
     within(gate.asked.notified()).await;
     open.session.follow_up("later", PromptOptions::default()).unwrap();
@@ -141,7 +141,7 @@ async fn steering_during_the_last_reply_precedes_follow_ups() {
 
 #[tokio::test]
 async fn unexpanded_prompt_is_sent_unchanged() {
-    let mut stage = Stage::new(Scripted::then_always([], say("done")), Vec::new());
+    let mut setup = SessionSetup::new(Scripted::then_always([], say("done")), Vec::new());
     let mut resources = Resources::default();
     resources.add_template(Template {
         name: "fix".into(),
@@ -149,8 +149,8 @@ async fn unexpanded_prompt_is_sent_unchanged() {
         location: "fix.md".into(),
         body: "Fix $1 now.".into(),
     });
-    stage.config.resources = Arc::new(resources);
-    let open = stage.open();
+    setup.config.resources = Arc::new(resources);
+    let open = setup.open();
     for expand in [true, false] {
         let options = PromptOptions { expand, ..PromptOptions::default() };
         within(open.session.prompt("/fix it", options)).await.unwrap();
@@ -161,8 +161,8 @@ async fn unexpanded_prompt_is_sent_unchanged() {
 #[tokio::test]
 async fn prompt_after_a_run_starts_the_next_one() {
     let model = Scripted::new([say("one"), say("two")]);
-    let stage = Stage::new(model.clone(), Vec::new());
-    let mut open = stage.open();
+    let setup = SessionSetup::new(model.clone(), Vec::new());
+    let mut open = setup.open();
     open.prompt("first").await;
     assert!(!open.session.state().running);
     open.prompt("second").await;
@@ -184,8 +184,8 @@ async fn model_without_a_key_is_not_selected() {
     };
     let registry = Arc::new(ModelRegistry::clone(&registry()).with(keyless));
     let model = Scripted::then_always([], say("done"));
-    let stage = Stage::with_registry(model.clone(), Vec::new(), registry);
-    let mut open = stage.open();
+    let setup = SessionSetup::with_registry(model.clone(), Vec::new(), registry);
+    let mut open = setup.open();
     let refused = open.session.set_model("other/bare");
     assert!(
         matches!(&refused, Err(SessionError::Model(RegistryError::NoKey(name))) if name == "other"),
@@ -209,8 +209,8 @@ async fn model_without_a_key_is_not_selected() {
 #[tokio::test]
 async fn new_session_names_its_parent_and_switch_restores_the_model() {
     let model = Scripted::then_always([], say("done"));
-    let stage = Stage::new(model.clone(), Vec::new());
-    let open = stage.open();
+    let setup = SessionSetup::new(model.clone(), Vec::new());
+    let open = setup.open();
     open.session.set_model("large").unwrap();
     open.session.set_thinking_level(ThinkingLevel::High).unwrap();
     open.prompt("one").await;
@@ -231,11 +231,11 @@ async fn new_session_names_its_parent_and_switch_restores_the_model() {
 
 #[tokio::test]
 async fn unknown_session_is_not_opened() {
-    let stage = Stage::new(Scripted::then_always([], say("done")), Vec::new());
-    let open = stage.open();
+    let setup = SessionSetup::new(Scripted::then_always([], say("done")), Vec::new());
+    let open = setup.open();
     open.prompt("one").await;
     let before = open.session.state();
-    std::fs::write(stage.folder.path().join("outside.jsonl"), "{}").unwrap();
+    std::fs::write(setup.folder.path().join("outside.jsonl"), "{}").unwrap();
     for unknown in ["", "../outside", "019b0000-0000-7000-8000-000000000000", "/etc/passwd"] {
         let refused = open.session.switch_session(unknown);
         assert!(
@@ -251,9 +251,9 @@ async fn unknown_session_is_not_opened() {
 async fn summary_names_the_first_kept_entry() {
     let new = say_taking("new", usage(700, 20));
     let model = Scripted::new([say(&"old ".repeat(100)), new, say("the summary")]);
-    let mut stage = Stage::new(model, Vec::new());
-    stage.config.context.keep_recent_tokens = 30;
-    let open = stage.open();
+    let mut setup = SessionSetup::new(model, Vec::new());
+    setup.config.context.keep_recent_tokens = 30;
+    let open = setup.open();
     open.prompt("first").await;
     open.prompt("second").await;
     let result = within(open.session.compact(None)).await.unwrap();
@@ -272,8 +272,8 @@ async fn summary_names_the_first_kept_entry() {
 #[tokio::test]
 async fn closed_session_starts_nothing_and_can_be_reopened() {
     let model = Scripted::then_always([], say("done"));
-    let stage = Stage::new(model.clone(), Vec::new());
-    let open = stage.open();
+    let setup = SessionSetup::new(model.clone(), Vec::new());
+    let open = setup.open();
     open.prompt("one").await;
     let leaf = open.session.state().leaf.unwrap();
     within(open.session.close()).await;
@@ -300,6 +300,6 @@ async fn closed_session_starts_nothing_and_can_be_reopened() {
     assert_eq!(model.requests().len(), 1);
     let file = file(&open.session);
     drop(open);
-    let next = Open::start(stage.config.clone(), Start::File(file));
+    let next = Open::start(setup.config.clone(), Start::File(file));
     assert_eq!(next.prompt("two").await, AgentOutcome::Completed);
 }

@@ -18,10 +18,10 @@ use tokio::sync::Semaphore;
 use crate::support::*;
 
 /// Keeps no recent messages by default, so that short conversations can be compacted.
-fn stage(model: Arc<Scripted>) -> Stage {
-    let mut stage = Stage::new(model, vec![TestTool::echo()]);
-    stage.config.context.keep_recent_tokens = 30;
-    stage
+fn setup(model: Arc<Scripted>) -> SessionSetup {
+    let mut setup = SessionSetup::new(model, vec![TestTool::echo()]);
+    setup.config.context.keep_recent_tokens = 30;
+    setup
 }
 
 #[tokio::test]
@@ -31,7 +31,7 @@ async fn turn_beyond_the_threshold_is_followed_by_a_summary() {
         say_taking("the summary", usage(500, 50)),
         say("on"),
     ]);
-    let mut open = stage(model.clone()).open();
+    let mut open = setup(model.clone()).open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     let told = open.told();
     assert!(told.contains(&SessionEvent::CompactionStart { reason: CompactionReason::Threshold }));
@@ -57,7 +57,7 @@ async fn overflow_is_compacted_and_retried_once() {
         say("the summary"),
         say("done"),
     ]);
-    let mut open = stage(model.clone()).open();
+    let mut open = setup(model.clone()).open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     assert!(open.told().contains(&SessionEvent::CompactionStart { reason: CompactionReason::Overflow }));
     let texts = open.texts();
@@ -69,7 +69,7 @@ async fn overflow_is_compacted_and_retried_once() {
 #[tokio::test]
 async fn a_conversation_that_still_does_not_fit_fails() {
     let model = Scripted::new([overflow(), say("the summary"), overflow()]);
-    let open = stage(model.clone()).open();
+    let open = setup(model.clone()).open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Failed("too long".into()));
     assert_eq!(model.requests().len(), 3);
 }
@@ -80,7 +80,7 @@ async fn failed_summary_changes_nothing() {
         say("one"),
         Reply::Fail(ModelError::Rejected { message: "no".into(), status: Some(400) }),
     ]);
-    let open = stage(model.clone()).open();
+    let open = setup(model.clone()).open();
     open.prompt("go").await;
     let before = open.texts();
     let failed = within(open.session.compact(None)).await;
@@ -92,7 +92,7 @@ async fn failed_summary_changes_nothing() {
 #[tokio::test]
 async fn manual_compaction_takes_instructions_and_keeps_the_tail() {
     let model = Scripted::new([say(&"old ".repeat(100)), say("new"), say("the summary"), say("on")]);
-    let open = stage(model.clone()).open();
+    let open = setup(model.clone()).open();
     open.prompt("first").await;
     open.prompt("second").await;
     let result = within(open.session.compact(Some("mind the tests"))).await.unwrap();
@@ -112,9 +112,9 @@ async fn manual_compaction_takes_instructions_and_keeps_the_tail() {
 async fn manual_compaction_waits_for_the_end_of_the_turn() {
     let gated = Gated::new("wait");
     let model = Scripted::new([call(&[("a", "wait", json!({}))]), say("the summary"), say("done")]);
-    let mut stage = stage(model.clone());
-    stage.config.tools = vec![gated.clone()];
-    let open = stage.open();
+    let mut setup = setup(model.clone());
+    setup.config.tools = vec![gated.clone()];
+    let open = setup.open();
     let run = open.begin("go");
     within(gated.started.notified()).await;
     let session = open.session.clone();
@@ -132,9 +132,9 @@ async fn compaction_never_separates_a_call_from_its_result() {
             [("a", "echo", json!({ "text": "one" })), ("b", "echo", json!({ "text": "y".repeat(60) }))];
         let model =
             Scripted::new([call(&calls), call(&calls[..1]), say("said"), say("the summary"), say("done")]);
-        let mut stage = stage(model.clone());
-        stage.config.context.keep_recent_tokens = keep;
-        let open = stage.open();
+        let mut setup = setup(model.clone());
+        setup.config.context.keep_recent_tokens = keep;
+        let open = setup.open();
         open.prompt("go").await;
         within(open.session.compact(None)).await.unwrap();
         // The script checks the pairing of its requests.
@@ -150,13 +150,13 @@ async fn summary_survives_a_restart_and_the_next_one_includes_it() {
         say(&"new ".repeat(100)),
         say("second summary"),
     ]);
-    let stage = stage(model.clone());
-    let open = stage.open();
+    let setup = setup(model.clone());
+    let open = setup.open();
     open.prompt("go").await;
     within(open.session.compact(None)).await.unwrap();
     let (before, file) = (open.texts(), file(&open.session));
     drop(open);
-    let open = Open::start(stage.config.clone(), Start::File(file));
+    let open = Open::start(setup.config.clone(), Start::File(file));
     assert_eq!(open.texts(), before);
     open.prompt("more").await;
     within(open.session.compact(None)).await.unwrap();
@@ -202,9 +202,9 @@ async fn long_summary_survives_three_compactions_whole() {
     ]);
     let tools = vec![file_tool("read", read), file_tool("write", write), file_tool("edit", write)];
     let registry = registry_of(Api::AnthropicMessages, None, 200_000);
-    let mut stage = Stage::with_registry(model.clone(), tools, registry);
-    stage.config.context.keep_recent_tokens = 0;
-    let open = stage.open();
+    let mut setup = SessionSetup::with_registry(model.clone(), tools, registry);
+    setup.config.context.keep_recent_tokens = 0;
+    let open = setup.open();
     for prompt in [wish.as_str(), "more", "still more"] {
         open.prompt(prompt).await;
         within(open.session.compact(None)).await.unwrap();
@@ -235,10 +235,10 @@ async fn handoff_notifies_the_agent_once_before_exhaustion() {
         call_taking(&[("b", "echo", json!({ "text": "document" }))], usage(9_100, 0)),
         say("the document is written"),
     ]);
-    let mut stage = stage(model.clone());
-    stage.config.context.policy = ContextPolicy::Handoff;
-    stage.config.context.handoff_prompt = Some("Write the handoff document.".into());
-    let open = stage.open();
+    let mut setup = setup(model.clone());
+    setup.config.context.policy = ContextPolicy::Handoff;
+    setup.config.context.handoff_prompt = Some("Write the handoff document.".into());
+    let open = setup.open();
     assert_eq!(open.prompt("go").await, AgentOutcome::ContextExhausted);
     let texts = open.texts();
     let told = texts.iter().filter(|text| text.contains("Write the handoff document.")).count();
@@ -249,17 +249,17 @@ async fn handoff_notifies_the_agent_once_before_exhaustion() {
 async fn handoff_stops_a_continuing_agent_and_overflow_ends_it() {
     let busy = || call_taking(&[("a", "echo", json!({ "text": "x" }))], usage(9_000, 0));
     let model = Scripted::then_always([], busy());
-    let mut stage = stage(model.clone());
-    stage.config.context.policy = ContextPolicy::Handoff;
-    stage.config.context.handoff_prompt = Some("Write.".into());
-    stage.config.context.handoff_turns = 2;
-    assert_eq!(stage.open().prompt("go").await, AgentOutcome::ContextExhausted);
+    let mut setup = setup(model.clone());
+    setup.config.context.policy = ContextPolicy::Handoff;
+    setup.config.context.handoff_prompt = Some("Write.".into());
+    setup.config.context.handoff_turns = 2;
+    assert_eq!(setup.open().prompt("go").await, AgentOutcome::ContextExhausted);
     assert_eq!(model.requests().len(), 3);
 
     let model = Scripted::new([overflow()]);
-    let mut stage = Stage::new(model, Vec::new());
-    stage.config.context.policy = ContextPolicy::Handoff;
-    assert_eq!(stage.open().prompt("go").await, AgentOutcome::ContextExhausted);
+    let mut setup = SessionSetup::new(model, Vec::new());
+    setup.config.context.policy = ContextPolicy::Handoff;
+    assert_eq!(setup.open().prompt("go").await, AgentOutcome::ContextExhausted);
 }
 /// A fake model for two concurrent calls: it answers the conversation from a list, and a summary when the test
 /// permits it.
@@ -291,11 +291,11 @@ fn echo(id: &'static str, usage: Usage) -> Reply {
     call_taking(&[(id, "echo", json!({ "text": "some words ".repeat(20) }))], usage)
 }
 
-fn stage_of_both(model: &Arc<Both>) -> Stage {
-    let mut stage = Stage::new(Scripted::new([]), vec![TestTool::echo()]);
-    stage.config.language_model = model.clone();
-    stage.config.context.keep_recent_tokens = 30;
-    stage
+fn setup_of_both(model: &Arc<Both>) -> SessionSetup {
+    let mut setup = SessionSetup::new(Scripted::new([]), vec![TestTool::echo()]);
+    setup.config.language_model = model.clone();
+    setup.config.context.keep_recent_tokens = 30;
+    setup
 }
 
 #[tokio::test]
@@ -309,8 +309,8 @@ async fn agent_continues_while_its_conversation_is_summarised() {
         ],
         vec![say_taking("the summary", usage(500, 50))],
     );
-    let stage = stage_of_both(&model);
-    let mut open = stage.open();
+    let setup = setup_of_both(&model);
+    let mut open = setup.open();
     let run = open.begin("go");
     // Two more turns of the conversation before the summary is complete.
     model.summaries.wait_for(1).await;
@@ -347,7 +347,7 @@ fn told_tokens(told: &[SessionEvent]) -> u64 {
 #[tokio::test]
 async fn abort_cancels_a_summary_and_changes_nothing() {
     let model = both(vec![echo("a", usage(8_001, 0)), Reply::Hang("…")], vec![say("never")]);
-    let mut open = stage_of_both(&model).open();
+    let mut open = setup_of_both(&model).open();
     let run = open.begin("go");
     model.summaries.wait_for(1).await;
     model.turns.wait_for(2).await;
@@ -367,7 +367,7 @@ async fn turn_waits_for_the_summary_when_the_window_is_nearly_full() {
         vec![echo("a", usage(8_001, 0)), echo("b", usage(9_500, 0)), say("done")],
         vec![say("the summary")],
     );
-    let open = stage_of_both(&model).open();
+    let open = setup_of_both(&model).open();
     let run = open.begin("go");
     model.summaries.wait_for(1).await;
     model.turns.wait_for(2).await;
@@ -396,10 +396,10 @@ async fn summary_that_cannot_run_concurrently_follows_the_turn() {
     let model =
         both(vec![echo("a", usage(8_001, 0)), say_taking("done", usage(8_100, 0))], vec![say("the summary")]);
     model.open.add_permits(1);
-    let mut stage = stage_of_both(&model);
+    let mut setup = setup_of_both(&model);
     let governor = Arc::new(NotBeside(Mutex::default()));
-    stage.config.governor = governor.clone();
-    let open = stage.open();
+    setup.config.governor = governor.clone();
+    let open = setup.open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     assert!(open.texts()[0].contains("the summary"), "{:?}", open.texts());
     let asked = governor.0.lock().unwrap().clone();

@@ -88,11 +88,11 @@ impl Extension for Meddler {
     }
 }
 
-fn stage(model: Arc<Scripted>, meddler: Arc<Meddler>) -> Stage {
-    let mut stage = Stage::new(model, vec![TestTool::echo()]);
-    stage.config.system_prompt = "You work.".into();
-    stage.config.extensions = Extensions::new(vec![meddler]);
-    stage
+fn setup(model: Arc<Scripted>, meddler: Arc<Meddler>) -> SessionSetup {
+    let mut setup = SessionSetup::new(model, vec![TestTool::echo()]);
+    setup.config.system_prompt = "You work.".into();
+    setup.config.extensions = Extensions::new(vec![meddler]);
+    setup
 }
 
 #[tokio::test]
@@ -108,7 +108,7 @@ async fn extensions_see_and_change_prompts_turns_and_tools() {
         say("yes"),
     ]);
     let meddler = Arc::new(Meddler::default());
-    let open = stage(model.clone(), meddler.clone()).open();
+    let open = setup(model.clone(), meddler.clone()).open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     let texts = open.texts();
     assert_eq!(texts[0], "user: go (please)");
@@ -125,7 +125,7 @@ async fn extensions_see_and_change_prompts_turns_and_tools() {
 #[tokio::test]
 async fn extension_commands_answer_or_become_a_prompt() {
     let model = Scripted::new([say("fine")]);
-    let open = stage(model.clone(), Arc::new(Meddler::default())).open();
+    let open = setup(model.clone(), Arc::new(Meddler::default())).open();
     let status = open.session.prompt("/status", PromptOptions::default()).await.unwrap();
     assert_eq!(status, Prompted::Command("all is well".into()));
     assert!(open.texts().is_empty() && !open.session.state().running);
@@ -144,7 +144,7 @@ async fn skills_and_templates_replace_their_names() {
     let resources = ResourceLoader { skills: vec![skills], prompts: vec![prompts] };
     let meddler = Arc::new(Meddler { resources, ..Meddler::default() });
     let model = Scripted::then_always([], say("ok"));
-    let open = stage(model.clone(), meddler).open();
+    let open = setup(model.clone(), meddler).open();
     open.prompt("/skill:review the parser").await;
     open.session.follow_up("/fix tests", PromptOptions::default()).unwrap();
     let plain = PromptOptions { expand: false, ..PromptOptions::default() };
@@ -157,20 +157,20 @@ async fn skills_and_templates_replace_their_names() {
     assert!(model.requests()[0].system.contains("review"), "the agent knows which skills there are");
 }
 
-fn with_bash(model: Arc<Scripted>) -> Stage {
-    let mut stage = Stage::new(model, Vec::new());
+fn with_bash(model: Arc<Scripted>) -> SessionSetup {
+    let mut setup = SessionSetup::new(model, Vec::new());
     let environment = Environment::of_this_process(&[]);
-    let config = BashConfig::new(stage.folder.path(), environment, stage.folder.path().join("output"));
-    stage.config.bash = Some(BashRunner::new(config));
-    stage
+    let config = BashConfig::new(setup.folder.path(), environment, setup.folder.path().join("output"));
+    setup.config.bash = Some(BashRunner::new(config));
+    setup
 }
 
 #[tokio::test]
 async fn user_command_joins_the_conversation_unless_excluded() {
     let model = Scripted::then_always([], say("ok"));
-    let mut stage = with_bash(model.clone());
-    stage.config.shell_prefix = Some("word=prefixed".into());
-    let mut open = stage.open();
+    let mut setup = with_bash(model.clone());
+    setup.config.shell_prefix = Some("word=prefixed".into());
+    let mut open = setup.open();
     let shown = within(open.session.execute_bash("! echo seen $word; exit 3")).await.unwrap();
     assert_eq!((shown.output.trim(), shown.exit_code), ("seen prefixed", Some(3)));
     let hidden = within(open.session.execute_bash("!!echo secret")).await.unwrap();
@@ -200,9 +200,9 @@ async fn user_command_joins_the_conversation_unless_excluded() {
 async fn user_command_during_a_run_keeps_calls_and_results_together() {
     let gated = Gated::new("wait");
     let model = Scripted::new([call(&[("a", "wait", json!({}))]), say("done")]);
-    let mut stage = with_bash(model.clone());
-    stage.config.tools = vec![gated.clone()];
-    let open = stage.open();
+    let mut setup = with_bash(model.clone());
+    setup.config.tools = vec![gated.clone()];
+    let open = setup.open();
     let run = open.begin("go");
     within(gated.started.notified()).await;
     within(open.session.execute_bash("!echo meanwhile")).await.unwrap();
@@ -213,8 +213,8 @@ async fn user_command_during_a_run_keeps_calls_and_results_together() {
 
 #[tokio::test]
 async fn closing_ends_a_user_command() {
-    let stage = with_bash(Scripted::new([]));
-    let open = stage.open();
+    let setup = with_bash(Scripted::new([]));
+    let open = setup.open();
     let session = open.session.clone();
     let running = tokio::spawn(async move { session.execute_bash("!echo up; sleep 600").await });
     let mut events = open.events;

@@ -25,10 +25,10 @@ async fn child() {
     let (Ok(folder), Ok(url)) = (std::env::var(FOLDER), std::env::var(URL)) else { return };
     let registry = registry_of(Api::AnthropicMessages, Some(url), 200_000);
     let model = Arc::new(GenaiModel::new(Arc::clone(&registry)));
-    let mut stage = Stage::with_registry(model, vec![TestTool::echo()], registry);
-    stage.config.cwd = PathBuf::from(&folder);
-    stage.config.sessions = PathBuf::from(&folder);
-    let open = Open::start(stage.config.clone(), Start::ContinueRecent);
+    let mut setup = SessionSetup::with_registry(model, vec![TestTool::echo()], registry);
+    setup.config.cwd = PathBuf::from(&folder);
+    setup.config.sessions = PathBuf::from(&folder);
+    let open = Open::start(setup.config.clone(), Start::ContinueRecent);
     let worked = if open.session.messages().is_empty() {
         open.session.prompt("go", PromptOptions::default()).await.map(drop)
     } else {

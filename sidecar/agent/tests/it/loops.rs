@@ -21,7 +21,7 @@ async fn loop_continues_until_the_model_calls_no_tool() {
         call(&[("c", "echo", json!({ "text": "three" }))]),
         say("done"),
     ]);
-    let mut open = Stage::new(model.clone(), vec![TestTool::echo()]).open();
+    let mut open = SessionSetup::new(model.clone(), vec![TestTool::echo()]).open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     let expected = [
         "user: go",
@@ -53,7 +53,7 @@ async fn steering_skips_the_rest_of_the_batch_with_results() {
         say("I look at it"),
     ]);
     let tools: Vec<SharedTool> = vec![gated.clone(), TestTool::echo()];
-    let mut open = Stage::new(model.clone(), tools).open();
+    let mut open = SessionSetup::new(model.clone(), tools).open();
     let run = open.begin("go");
     within(gated.started.notified()).await;
     let options = PromptOptions { tag: Some("m1".into()), ..PromptOptions::default() };
@@ -80,9 +80,9 @@ async fn finish_steering_mode_lets_the_batch_complete() {
         call(&[("a", "wait", json!({})), ("b", "echo", json!({ "text": "ran" }))]),
         say("done"),
     ]);
-    let mut stage = Stage::new(model, vec![gated.clone(), TestTool::echo()]);
-    stage.config.steering_mode = SteeringMode::Finish;
-    let open = stage.open();
+    let mut setup = SessionSetup::new(model, vec![gated.clone(), TestTool::echo()]);
+    setup.config.steering_mode = SteeringMode::Finish;
+    let open = setup.open();
     let run = open.begin("go");
     within(gated.started.notified()).await;
     open.session.steer("look here", PromptOptions::default()).unwrap();
@@ -95,7 +95,7 @@ async fn finish_steering_mode_lets_the_batch_complete() {
 async fn steering_after_the_last_tool_adds_a_turn() {
     let gated = Gated::new("wait");
     let model = Scripted::new([call(&[("a", "wait", json!({}))]), say("done")]);
-    let open = Stage::new(model.clone(), vec![gated.clone()]).open();
+    let open = SessionSetup::new(model.clone(), vec![gated.clone()]).open();
     let run = open.begin("go");
     within(gated.started.notified()).await;
     open.session.steer("look here", PromptOptions::default()).unwrap();
@@ -110,9 +110,9 @@ async fn follow_ups_run_last_one_per_turn_or_all_at_once() {
     for (mode, turns) in [(FollowUpMode::OneATurn, 3), (FollowUpMode::All, 2)] {
         let gated = Gated::new("wait");
         let model = Scripted::then_always([call(&[("a", "wait", json!({}))])], say("done"));
-        let mut stage = Stage::new(model.clone(), vec![gated.clone()]);
-        stage.config.follow_up_mode = mode;
-        let open = stage.open();
+        let mut setup = SessionSetup::new(model.clone(), vec![gated.clone()]);
+        setup.config.follow_up_mode = mode;
+        let open = setup.open();
         let run = open.begin("go");
         within(gated.started.notified()).await;
         open.session.follow_up("first", PromptOptions::default()).unwrap();
@@ -135,7 +135,7 @@ async fn follow_ups_run_last_one_per_turn_or_all_at_once() {
 #[tokio::test]
 async fn prompt_during_a_run_is_refused_as_busy() {
     let model = Scripted::new([Reply::Hang("…")]);
-    let open = Stage::new(model.clone(), Vec::new()).open();
+    let open = SessionSetup::new(model.clone(), Vec::new()).open();
     let run = open.begin("go");
     model.wait_for(1).await;
     let refused = open.session.prompt("again", PromptOptions::default()).await;
@@ -147,7 +147,7 @@ async fn prompt_during_a_run_is_refused_as_busy() {
 #[tokio::test]
 async fn aborted_reply_is_kept_and_the_next_prompt_continues() {
     let model = Scripted::new([Reply::Hang("half a sentence"), say("yes?")]);
-    let open = Stage::new(model.clone(), Vec::new()).open();
+    let open = SessionSetup::new(model.clone(), Vec::new()).open();
     let run = open.begin("go");
     model.wait_for(1).await;
     within(open.session.abort()).await;
@@ -166,7 +166,7 @@ async fn aborted_tool_is_ended_and_every_call_gets_a_result() {
         call(&[("a", "wait", json!({})), ("b", "echo", json!({ "text": "never" }))]),
         say("hello"),
     ]);
-    let open = Stage::new(model, vec![gated.clone(), TestTool::echo()]).open();
+    let open = SessionSetup::new(model, vec![gated.clone(), TestTool::echo()]).open();
     let run = open.begin("go");
     within(gated.started.notified()).await;
     within(open.session.abort()).await;
@@ -180,7 +180,7 @@ async fn aborted_tool_is_ended_and_every_call_gets_a_result() {
 #[tokio::test]
 async fn dropping_a_prompt_aborts_it() {
     let model = Scripted::new([Reply::Hang("…"), say("hello")]);
-    let open = Stage::new(model.clone(), Vec::new()).open();
+    let open = SessionSetup::new(model.clone(), Vec::new()).open();
     {
         let prompt = open.session.prompt("go", PromptOptions::default());
         tokio::pin!(prompt);
@@ -197,7 +197,7 @@ async fn dropping_a_prompt_aborts_it() {
 #[tokio::test]
 async fn queued_messages_survive_an_abort_or_are_withdrawn() {
     let model = Scripted::new([Reply::Hang("…"), Reply::Hang("…"), say("done")]);
-    let open = Stage::new(model.clone(), Vec::new()).open();
+    let open = SessionSetup::new(model.clone(), Vec::new()).open();
     let run = open.begin("go");
     model.wait_for(1).await;
     open.session.follow_up("later", PromptOptions::default()).unwrap();
@@ -219,7 +219,7 @@ async fn queued_messages_survive_an_abort_or_are_withdrawn() {
 #[tokio::test]
 async fn transient_failures_are_retried_and_leave_no_trace() {
     let model = Scripted::new([transient("overloaded", None), Reply::Break("half"), say("done")]);
-    let mut open = Stage::new(model.clone(), Vec::new()).open();
+    let mut open = SessionSetup::new(model.clone(), Vec::new()).open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     assert_eq!(open.texts(), ["user: go", "assistant: done"]);
     let told = open.told();
@@ -238,9 +238,9 @@ async fn transient_failures_are_retried_and_leave_no_trace() {
 async fn provider_delay_is_respected_and_can_be_aborted() {
     let wait = Duration::from_secs(30);
     let model = Scripted::new([transient("slow down", Some(wait)), say("done"), transient("", Some(wait))]);
-    let mut stage = Stage::new(model.clone(), Vec::new());
-    stage.config.retry.max_delay = Duration::from_secs(1);
-    let open = stage.open();
+    let mut setup = SessionSetup::new(model.clone(), Vec::new());
+    setup.config.retry.max_delay = Duration::from_secs(1);
+    let open = setup.open();
     let begun = tokio::time::Instant::now();
     assert_eq!(
         tokio::time::timeout(wait * 2, open.begin("go")).await.unwrap().unwrap(),
@@ -257,7 +257,7 @@ async fn provider_delay_is_respected_and_can_be_aborted() {
 async fn last_failed_try_is_recorded_and_hidden_from_models() {
     let failure = || transient("overloaded", None);
     let model = Scripted::new([failure(), failure(), failure(), failure(), say("back again")]);
-    let mut open = Stage::new(model.clone(), Vec::new()).open();
+    let mut open = SessionSetup::new(model.clone(), Vec::new()).open();
     let unavailable = AgentOutcome::Unavailable { message: "overloaded".into(), retry_at: None };
     assert_eq!(open.prompt("go").await, unavailable);
     assert!(open.told().contains(&SessionEvent::AutoRetryEnd { success: false, attempts: 3 }));
@@ -273,9 +273,9 @@ async fn last_failed_try_is_recorded_and_hidden_from_models() {
 async fn outage_of_hours_is_survived_and_a_longer_one_ends_the_run() {
     let outage = std::iter::repeat_n(transient("overloaded", None), 60);
     let model = Scripted::new(outage.chain([say("back again"), transient("overloaded", Some(HOUR * 7))]));
-    let mut stage = Stage::new(model, Vec::new());
-    stage.config.retry = RetryPolicy::default();
-    let mut open = stage.open();
+    let mut setup = SessionSetup::new(model, Vec::new());
+    setup.config.retry = RetryPolicy::default();
+    let mut open = setup.open();
     let begun = tokio::time::Instant::now();
     let run = open.begin("go");
     assert_eq!(run.await.unwrap(), AgentOutcome::Completed);
@@ -308,8 +308,8 @@ async fn rejected_content_is_left_out_and_not_sent_again() {
         say("four"),
         rejected(OmittedContent::Images),
     ]);
-    let stage = Stage::new(model.clone(), Vec::new());
-    let mut open = stage.open();
+    let setup = SessionSetup::new(model.clone(), Vec::new());
+    let mut open = setup.open();
     let with_image = || PromptOptions { images: vec![image()], ..PromptOptions::default() };
     within(open.session.prompt("look", with_image())).await.unwrap();
     let omitted = |event: &SessionEvent| matches!(event, SessionEvent::ContentOmitted { .. });
@@ -317,7 +317,7 @@ async fn rejected_content_is_left_out_and_not_sent_again() {
     open.prompt("go on").await;
     let file = file(&open.session);
     drop(open);
-    let open = Open::start(stage.config.clone(), Start::File(file));
+    let open = Open::start(setup.config.clone(), Start::File(file));
     within(open.session.prompt("and this", with_image())).await.unwrap();
     let seen: Vec<_> = model.requests().iter().map(|request| texts(&request.messages)).collect();
     assert_eq!(seen[0], ["user: look (image/png)"]);
@@ -335,10 +335,10 @@ async fn rejected_content_is_left_out_and_not_sent_again() {
 async fn rejected_thoughts_are_left_out_and_the_model_stops_thinking() {
     let rejected = ModelError::RejectedContent { message: "no".into(), content: OmittedContent::Thoughts };
     let model = Scripted::new([thinking("hm", "one"), Reply::Fail(rejected), say("two"), say("three")]);
-    let mut stage = Stage::new(model.clone(), Vec::new());
-    stage.config.model = Some("large".into());
-    stage.config.thinking = ThinkingLevel::High;
-    let open = stage.open();
+    let mut setup = SessionSetup::new(model.clone(), Vec::new());
+    setup.config.model = Some("large".into());
+    setup.config.thinking = ThinkingLevel::High;
+    let open = setup.open();
     open.prompt("go").await;
     assert_eq!(open.prompt("on").await, AgentOutcome::Completed);
     open.prompt("further").await;
@@ -360,7 +360,7 @@ async fn permanent_failure_ends_the_run_at_once() {
     let rejected = ModelError::Rejected { message: "wrong key".into(), status: Some(401) };
     let quota = ModelError::QuotaExceeded { message: "used up".into(), reset_at };
     let model = Scripted::new([Reply::Fail(rejected), Reply::Fail(quota)]);
-    let open = Stage::new(model.clone(), Vec::new()).open();
+    let open = SessionSetup::new(model.clone(), Vec::new()).open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Failed("wrong key".into()));
     let outcome = open.prompt("again").await;
     assert_eq!(outcome, AgentOutcome::QuotaExceeded { message: "used up".into(), reset_at });
@@ -371,9 +371,9 @@ async fn permanent_failure_ends_the_run_at_once() {
 async fn run_ends_at_the_turn_limit_and_can_be_continued() {
     let again = call(&[("a", "echo", json!({ "text": "x" }))]);
     let model = Scripted::new([again.clone(), again, say("done")]);
-    let mut stage = Stage::new(model.clone(), vec![TestTool::echo()]);
-    stage.config.max_turns = Some(2);
-    let open = stage.open();
+    let mut setup = SessionSetup::new(model.clone(), vec![TestTool::echo()]);
+    setup.config.max_turns = Some(2);
+    let open = setup.open();
     assert_eq!(open.prompt("go").await, AgentOutcome::MaxTurns);
     assert_eq!(within(open.session.resume()).await.unwrap(), AgentOutcome::Completed);
     assert!(matches!(open.session.resume().await, Err(SessionError::NothingToDo)));
@@ -382,8 +382,8 @@ async fn run_ends_at_the_turn_limit_and_can_be_continued() {
 #[tokio::test]
 async fn model_and_thinking_level_change_from_the_next_call() {
     let model = Scripted::then_always([], say("done"));
-    let stage = Stage::new(model.clone(), Vec::new());
-    let mut open = stage.open();
+    let setup = SessionSetup::new(model.clone(), Vec::new());
+    let mut open = setup.open();
     open.prompt("one").await;
     assert_eq!(open.session.cycle_model(CycleDirection::Forward).unwrap().id, "large");
     open.session.set_thinking_level(ThinkingLevel::High).unwrap();
@@ -397,7 +397,7 @@ async fn model_and_thinking_level_change_from_the_next_call() {
     assert!(open.told().contains(&SessionEvent::ThinkingLevelChange(ThinkingLevel::High)));
     let file = file(&open.session);
     drop(open);
-    let reopened = Open::start(stage.config.clone(), pilothouse_agent::session::Start::File(file));
+    let reopened = Open::start(setup.config.clone(), pilothouse_agent::session::Start::File(file));
     let kept = reopened.session.state();
     assert_eq!((kept.model.id.as_str(), kept.thinking), ("large", ThinkingLevel::High));
 }
@@ -405,7 +405,7 @@ async fn model_and_thinking_level_change_from_the_next_call() {
 #[tokio::test]
 async fn images_are_sent_with_a_prompt() {
     let model = Scripted::new([say("a cat")]);
-    let open = Stage::new(model.clone(), Vec::new()).open();
+    let open = SessionSetup::new(model.clone(), Vec::new()).open();
     let image =
         pilothouse_agent::message::UserContent::Image { mime_type: "image/png".into(), data: "AAAA".into() };
     let options = PromptOptions { images: vec![image], ..PromptOptions::default() };
@@ -416,7 +416,7 @@ async fn images_are_sent_with_a_prompt() {
 #[tokio::test]
 async fn nothing_starts_after_close() {
     let model = Scripted::new([Reply::Hang("…")]);
-    let open = Stage::new(model.clone(), Vec::new()).open();
+    let open = SessionSetup::new(model.clone(), Vec::new()).open();
     let run = open.begin("go");
     model.wait_for(1).await;
     within(open.session.close()).await;
@@ -429,7 +429,7 @@ async fn nothing_starts_after_close() {
 async fn last_moment_follow_ups_are_not_lost() {
     for _ in 0..50 {
         let model = Scripted::then_always([], say("done"));
-        let open = Stage::new(model.clone(), Vec::new()).open();
+        let open = SessionSetup::new(model.clone(), Vec::new()).open();
         let run = open.begin("go");
         let session = open.session.clone();
         let late = tokio::spawn(async move {

@@ -236,7 +236,7 @@ async fn model_without_vision_gets_no_images() {
         ..registry().provider("test").unwrap().clone()
     };
     let registry = Arc::new(ModelRegistry::new().with(provider));
-    let open = Stage::with_registry(model.clone(), Vec::new(), registry).open();
+    let open = SessionSetup::with_registry(model.clone(), Vec::new(), registry).open();
     let images = vec![UserContent::Image { mime_type: "image/png".into(), data: "AAAA".into() }];
     within(open.session.prompt("look", PromptOptions { images, ..PromptOptions::default() })).await.unwrap();
     let seen = texts(&model.requests()[0].messages);
@@ -386,7 +386,7 @@ async fn malformed_arguments_are_kept_and_the_conversation_continues() {
         let server = ModelServer::start(Script::of([step, Step::text("sorry")])).await.unwrap();
         let registry = registry_of(api, Some(server.openai_base_url()), 100_000);
         let model = Arc::new(GenaiModel::new(Arc::clone(&registry)));
-        let open = Stage::with_registry(model, vec![TestTool::echo()], registry).open();
+        let open = SessionSetup::with_registry(model, vec![TestTool::echo()], registry).open();
         assert_eq!(open.prompt("go").await, AgentOutcome::Completed, "{api:?}");
         let texts = open.texts();
         assert!(texts[2].contains("are no JSON object"), "{api:?}: {texts:?}");
@@ -530,7 +530,7 @@ async fn session_survives_failures_of_every_provider() {
         let server = ModelServer::start(Script::of(steps)).await.unwrap();
         let registry = registry_of(api, Some(server.openai_base_url()), 100_000);
         let model = Arc::new(GenaiModel::new(Arc::clone(&registry)));
-        let open = Stage::with_registry(model, vec![TestTool::echo()], registry).open();
+        let open = SessionSetup::with_registry(model, vec![TestTool::echo()], registry).open();
         assert_eq!(open.prompt("go").await, AgentOutcome::Completed, "{api:?}");
         let texts = open.texts();
         assert_eq!((texts.len(), texts[3].as_str()), (4, "assistant: done"), "{api:?}: {texts:?}");
@@ -549,7 +549,7 @@ async fn usage_reported_before_a_broken_reply_is_charged() {
     let server = ModelServer::start(Script::of(steps)).await.unwrap();
     let registry = registry_of(Api::AnthropicMessages, Some(server.openai_base_url()), 100_000);
     let model = Arc::new(GenaiModel::new(Arc::clone(&registry)));
-    let mut open = Stage::with_registry(model, Vec::new(), registry).open();
+    let mut open = SessionSetup::with_registry(model, Vec::new(), registry).open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     let total = open.session.state().meters.total();
     assert_eq!((total.calls, total.usage.input, total.usage.cache_read), (2, 2_000, 200));
@@ -576,8 +576,8 @@ async fn unreported_usage_of_a_broken_reply_is_estimated() {
         let server = ModelServer::start(Script::of(steps)).await.unwrap();
         let registry = registry_of(api, Some(server.openai_base_url()), 100_000);
         let model = Arc::new(GenaiModel::new(Arc::clone(&registry)));
-        let stage = Stage::with_registry(model, Vec::new(), registry);
-        let mut open = stage.open();
+        let setup = SessionSetup::with_registry(model, Vec::new(), registry);
+        let mut open = setup.open();
         let prompt = "go on, if".repeat(100);
         assert_eq!(open.prompt(&prompt).await, AgentOutcome::Completed, "{api:?}");
         let reckoned = |told: Vec<SessionEvent>| -> Vec<Usage> {
@@ -601,7 +601,7 @@ async fn unreported_usage_of_a_broken_reply_is_estimated() {
         assert!(aborted.input > 1_000 && aborted.output > 0, "{api:?}: {aborted:?}");
         let (file, meters) = (file(&open.session), open.session.state().meters);
         drop(open);
-        let open = Open::start(stage.config.clone(), Start::File(file));
+        let open = Open::start(setup.config.clone(), Start::File(file));
         assert_eq!(open.session.state().meters, meters, "{api:?}: the tree has it too");
     }
 }
@@ -613,7 +613,7 @@ async fn an_abort_closes_the_connection() {
         let server = ModelServer::start(Script::of([step])).await.unwrap();
         let registry = registry_of(api, Some(server.openai_base_url()), 100_000);
         let model = Arc::new(GenaiModel::new(Arc::clone(&registry)));
-        let open = Stage::with_registry(model, Vec::new(), registry).open();
+        let open = SessionSetup::with_registry(model, Vec::new(), registry).open();
         let run = open.begin("go");
         within(server.wait_for(1)).await;
         within(open.session.abort()).await;

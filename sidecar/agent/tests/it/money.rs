@@ -41,9 +41,9 @@ async fn call_whose_worst_case_exceeds_the_budget_is_not_sent() {
     let budget = Arc::new(Budget { cap: Decimal::new(9, 2), shortens: false, asked: Mutex::default() });
     let taking = Usage { input: 1_000, output: 2_000, cache_read: 1_000, cache_write: 100 };
     let model = Scripted::new([call_taking(&[("a", "echo", json!({ "text": "x" }))], taking)]);
-    let mut stage = Stage::new(model.clone(), vec![TestTool::echo()]);
-    stage.config.governor = budget.clone();
-    let open = stage.open();
+    let mut setup = SessionSetup::new(model.clone(), vec![TestTool::echo()]);
+    setup.config.governor = budget.clone();
+    let open = setup.open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Held("the budget does not reach".into()));
     assert_eq!(model.requests().len(), 1);
     let asked = budget.asked.lock().unwrap().clone();
@@ -59,9 +59,9 @@ async fn call_whose_worst_case_exceeds_the_budget_is_not_sent() {
 async fn small_budget_shortens_the_reply() {
     let budget = Arc::new(Budget { cap: Decimal::new(3, 2), shortens: true, asked: Mutex::default() });
     let model = Scripted::new([say_taking("short", Usage { input: 100, output: 1_000, ..Usage::default() })]);
-    let mut stage = Stage::new(model.clone(), Vec::new());
-    stage.config.governor = budget.clone();
-    let open = stage.open();
+    let mut setup = SessionSetup::new(model.clone(), Vec::new());
+    setup.config.governor = budget.clone();
+    let open = setup.open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     let most = model.requests()[0].max_output_tokens;
     // 2,000 output tokens cost 3 cents without the input.
@@ -77,8 +77,8 @@ async fn meters_continue_exactly_over_resume_branch_and_fork() {
         say_taking("two", taking(2_000, 200)),
         say_taking("three", taking(3, 1)),
     ]);
-    let stage = Stage::new(model.clone(), Vec::new());
-    let mut open = stage.open();
+    let setup = SessionSetup::new(model.clone(), Vec::new());
+    let mut open = setup.open();
     open.prompt("go").await;
     let told = open.told();
     let first = told.iter().find_map(|event| match event {
@@ -103,7 +103,7 @@ async fn meters_continue_exactly_over_resume_branch_and_fork() {
     let file = file(&open.session);
     drop(open);
 
-    let open = Open::start(stage.config.clone(), Start::File(file));
+    let open = Open::start(setup.config.clone(), Start::File(file));
     assert_eq!(open.session.state().meters, meters);
     let leaf = open.session.state().leaf.unwrap();
     open.session.fork(&leaf).unwrap();
@@ -112,6 +112,6 @@ async fn meters_continue_exactly_over_resume_branch_and_fork() {
     let forked = open.session.state();
     assert_eq!((forked.meters.total().usage, forked.meters.total().calls), (taking(3_003, 301), 3));
     drop(open);
-    let open = Open::start(stage.config.clone(), Start::File(forked.file));
+    let open = Open::start(setup.config.clone(), Start::File(forked.file));
     assert_eq!(open.session.state().meters, forked.meters);
 }

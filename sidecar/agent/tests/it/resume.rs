@@ -18,8 +18,8 @@ fn cut(file: &std::path::Path, lines: usize, bytes: usize) {
 async fn agent_killed_at_any_write_resumes_the_same_conversation() {
     let calls = || call(&[("a", "echo", json!({ "text": "one" })), ("b", "echo", json!({ "text": "two" }))]);
     let model = Scripted::new([calls(), say("done")]);
-    let stage = Stage::new(model, vec![TestTool::echo()]);
-    let open = stage.open();
+    let setup = SessionSetup::new(model, vec![TestTool::echo()]);
+    let open = setup.open();
     open.prompt("go").await;
     let whole = open.texts();
     let file = file(&open.session);
@@ -31,7 +31,7 @@ async fn agent_killed_at_any_write_resumes_the_same_conversation() {
             std::fs::write(&file, &original).unwrap();
             cut(&file, kept, bytes);
             let model = Scripted::then_always([], say("done"));
-            let mut config = stage.config.clone();
+            let mut config = setup.config.clone();
             config.language_model = model.clone();
             let open = Open::start(config, Start::File(file.clone()));
             let before = open.texts();
@@ -52,14 +52,14 @@ async fn agent_killed_at_any_write_resumes_the_same_conversation() {
 #[tokio::test]
 async fn interrupted_call_gets_a_result_in_the_file() {
     let model = Scripted::new([call(&[("a", "echo", json!({ "text": "one" }))]), say("done")]);
-    let stage = Stage::new(model, vec![TestTool::echo()]);
-    let open = stage.open();
+    let setup = SessionSetup::new(model, vec![TestTool::echo()]);
+    let open = setup.open();
     open.prompt("go").await;
     let file = file(&open.session);
     drop(open);
     let at = lines(&file).iter().position(|line| line["message"]["role"] == "assistant").unwrap();
     cut(&file, at + 1, 0);
-    let mut open = Open::start(stage.config.clone(), Start::File(file.clone()));
+    let mut open = Open::start(setup.config.clone(), Start::File(file.clone()));
     let texts = open.texts();
     assert!(texts[2].starts_with("error a: The call was cut off"), "{texts:?}");
     assert!(open.told().iter().any(|event| matches!(event, SessionEvent::MessageEnd { .. })));
@@ -69,8 +69,8 @@ async fn interrupted_call_gets_a_result_in_the_file() {
 #[tokio::test]
 async fn newest_conversation_continues_and_others_can_be_opened() {
     let model = Scripted::then_always([], say("done"));
-    let stage = Stage::new(model, Vec::new());
-    let open = Open::start(stage.config.clone(), Start::ContinueRecent);
+    let setup = SessionSetup::new(model, Vec::new());
+    let open = Open::start(setup.config.clone(), Start::ContinueRecent);
     open.prompt("one").await;
     let first = open.session.state();
     let second = open.session.new_session(Some(&first.session_id)).unwrap();
@@ -90,15 +90,15 @@ async fn newest_conversation_continues_and_others_can_be_opened() {
         .set_modified(std::time::SystemTime::now() - hour)
         .unwrap();
     drop(open);
-    let open = Open::start(stage.config.clone(), Start::ContinueRecent);
+    let open = Open::start(setup.config.clone(), Start::ContinueRecent);
     assert_eq!(open.session.state().session_id, first.session_id);
 }
 
 #[tokio::test]
 async fn branch_keeps_later_entries_and_fork_keeps_the_session() {
     let model = Scripted::then_always([], say("done"));
-    let stage = Stage::new(model, Vec::new());
-    let mut open = stage.open();
+    let setup = SessionSetup::new(model, Vec::new());
+    let mut open = setup.open();
     open.prompt("one").await;
     let after_one = open.session.state().leaf.unwrap();
     open.told();
@@ -125,7 +125,7 @@ async fn branch_keeps_later_entries_and_fork_keeps_the_session() {
 #[tokio::test]
 async fn conversation_changes_wait_until_the_agent_is_idle() {
     let model = Scripted::new([Reply::Hang("…")]);
-    let open = Stage::new(model.clone(), Vec::new()).open();
+    let open = SessionSetup::new(model.clone(), Vec::new()).open();
     let run = open.begin("go");
     model.wait_for(1).await;
     let leaf = open.session.state().leaf.unwrap();

@@ -108,12 +108,12 @@ async fn storm(acts: Vec<Act>, script: Vec<Does>, steering: SteeringMode, follow
         counted.fetch_add(1, Ordering::Relaxed);
         ToolOutput::text("ran")
     });
-    let mut stage = Stage::new(model.clone(), vec![tool]);
-    stage.config.steering_mode = steering;
-    stage.config.follow_up_mode = follow_ups;
-    stage.config.context.keep_recent_tokens = 20;
-    stage.config.retry.base_delay = std::time::Duration::ZERO;
-    let mut open = stage.open();
+    let mut setup = SessionSetup::new(model.clone(), vec![tool]);
+    setup.config.steering_mode = steering;
+    setup.config.follow_up_mode = follow_ups;
+    setup.config.context.keep_recent_tokens = 20;
+    setup.config.retry.base_delay = std::time::Duration::ZERO;
+    let mut open = setup.open();
     let mut sent = 0;
     let mut tasks = Vec::new();
     for act in acts {
@@ -153,7 +153,7 @@ async fn storm(acts: Vec<Act>, script: Vec<Does>, steering: SteeringMode, follow
                 let waiting = open.session.take_queued();
                 let file = file(&open.session);
                 drop(open);
-                open = Open::start(stage.config.clone(), Start::File(file));
+                open = Open::start(setup.config.clone(), Start::File(file));
                 for queued in waiting {
                     let text = texts(&[queued.message.into()])[0].trim_start_matches("user: ").to_owned();
                     match queued.queue {

@@ -287,13 +287,13 @@ pub(crate) fn registry_of(api: Api, base_url: Option<String>, context_window: u6
     }))
 }
 
-/// A session in a temporary folder.
-pub(crate) struct Stage {
+/// The configuration of sessions in a temporary folder.
+pub(crate) struct SessionSetup {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) config: SessionConfig,
 }
 
-impl Stage {
+impl SessionSetup {
     pub(crate) fn new(model: Arc<dyn LanguageModel>, tools: Vec<SharedTool>) -> Self {
         Self::with_registry(model, tools, registry())
     }

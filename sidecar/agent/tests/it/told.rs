@@ -41,8 +41,8 @@ fn story(open: &mut Open) -> Vec<String> {
 #[tokio::test]
 async fn run_events_are_published_from_start_to_end() {
     let model = Scripted::new([thinking("hm", "hello")]);
-    let stage = Stage::new(model, Vec::new());
-    let mut open = stage.open();
+    let setup = SessionSetup::new(model, Vec::new());
+    let mut open = setup.open();
     open.prompt("go").await;
     let expected = [
         "agent start",
@@ -70,8 +70,8 @@ async fn each_tool_publishes_its_start_and_end() {
         ]),
         say("done"),
     ]);
-    let stage = Stage::new(model, vec![TestTool::echo(), failing]);
-    let mut open = stage.open();
+    let setup = SessionSetup::new(model, vec![TestTool::echo(), failing]);
+    let mut open = setup.open();
     open.prompt("go").await;
     let told = open.told();
     let of_tools: Vec<String> = told
@@ -106,8 +106,8 @@ async fn each_tool_publishes_its_start_and_end() {
 #[tokio::test]
 async fn reply_is_published_while_it_streams() {
     let model = Scripted::new([Reply::Hang("half a sentence")]);
-    let stage = Stage::new(model, Vec::new());
-    let mut open = stage.open();
+    let setup = SessionSetup::new(model, Vec::new());
+    let mut open = setup.open();
     let run = open.begin("go");
     let heard = within(async {
         loop {
@@ -127,8 +127,8 @@ async fn reply_is_published_while_it_streams() {
 async fn completed_messages_are_already_in_the_file() {
     let gated = Gated::new("wait");
     let model = Scripted::new([call(&[("a", "wait", json!({}))]), say("done")]);
-    let stage = Stage::new(model, vec![gated.clone()]);
-    let mut open = stage.open();
+    let setup = SessionSetup::new(model, vec![gated.clone()]);
+    let mut open = setup.open();
     let path = file(&open.session);
     let run = open.begin("go");
     within(gated.started.notified()).await;
@@ -161,7 +161,7 @@ async fn completed_messages_are_already_in_the_file() {
 #[tokio::test]
 async fn bookmark_is_written_at_once_and_can_be_removed() {
     let model = Scripted::then_always([], say("done"));
-    let given = Stage::new(model, Vec::new());
+    let given = SessionSetup::new(model, Vec::new());
     let open = given.open();
     open.prompt("go").await;
     let state = open.session.state();
@@ -182,8 +182,8 @@ async fn bookmark_is_written_at_once_and_can_be_removed() {
 #[tokio::test]
 async fn retry_publishes_its_delay_and_leaves_no_trace_in_requests() {
     let model = Scripted::new([transient("overloaded", None), Reply::Break("half"), say("done")]);
-    let stage = Stage::new(model.clone(), Vec::new());
-    let mut open = stage.open();
+    let setup = SessionSetup::new(model.clone(), Vec::new());
+    let mut open = setup.open();
     open.prompt("go").await;
     let told = open.told();
     let pauses: Vec<(u32, Duration, String)> = told
@@ -213,9 +213,9 @@ async fn summary_publishes_its_start_and_end_between_turns() {
     // So full that the next turn waits for it.
     let turn = call_taking(&[("a", "echo", json!({ "text": "x" }))], usage(9_500, 0));
     let model = Scripted::new([turn, say("the summary"), say("done")]);
-    let mut stage = Stage::new(model.clone(), vec![TestTool::echo()]);
-    stage.config.context.keep_recent_tokens = 0;
-    let mut open = stage.open();
+    let mut setup = SessionSetup::new(model.clone(), vec![TestTool::echo()]);
+    setup.config.context.keep_recent_tokens = 0;
+    let mut open = setup.open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     let story = story(&mut open);
     let at = |start: &str| story.iter().position(|line| line.starts_with(start));
@@ -229,8 +229,8 @@ async fn summary_publishes_its_start_and_end_between_turns() {
 #[tokio::test]
 async fn conversation_at_the_threshold_is_not_compacted() {
     let model = Scripted::new([say_taking("done", usage(8_000, 0))]);
-    let stage = Stage::new(model, Vec::new());
-    let mut open = stage.open();
+    let setup = SessionSetup::new(model, Vec::new());
+    let mut open = setup.open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     assert!(!story(&mut open).iter().any(|line| line.starts_with("Compaction")));
 }

@@ -28,7 +28,7 @@ async fn invalid_arguments_list_every_violation_and_run_nothing() {
         call(&[("c", "echo", json!({ "text": "fits" }))]),
         say("done"),
     ]);
-    let open = Stage::new(model, vec![tool]).open();
+    let open = SessionSetup::new(model, vec![tool]).open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     let texts = open.texts();
     let first = &texts[2];
@@ -43,7 +43,7 @@ async fn invalid_arguments_list_every_violation_and_run_nothing() {
 #[tokio::test]
 async fn unknown_tool_is_answered_with_the_available_ones() {
     let model = Scripted::new([call(&[("a", "delete", json!({}))]), say("done")]);
-    let open = Stage::new(model, vec![TestTool::echo()]).open();
+    let open = SessionSetup::new(model, vec![TestTool::echo()]).open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     assert_eq!(open.texts()[2], "error a: There is no tool `delete`. There are: echo.");
 }
@@ -52,7 +52,7 @@ async fn unknown_tool_is_answered_with_the_available_ones() {
 async fn first_of_two_tools_with_the_same_name_wins() {
     let second = TestTool::named("echo", |_, _| ToolOutput::text("second"));
     let model = Scripted::new([call(&[("a", "echo", json!({ "text": "first" }))]), say("done")]);
-    let open = Stage::new(model.clone(), vec![TestTool::echo(), second]).open();
+    let open = SessionSetup::new(model.clone(), vec![TestTool::echo(), second]).open();
     open.prompt("go").await;
     assert_eq!(open.texts()[2], "result a: first");
     assert_eq!(model.requests()[0].tools.len(), 1);
@@ -66,7 +66,7 @@ async fn terminating_tool_ends_the_turn_and_skips_the_batch() {
         call(&[("a", "hand_over", json!({ "text": "x" })), ("b", "echo", json!({ "text": "never" }))]),
         say("never said"),
     ]);
-    let open = Stage::new(model.clone(), vec![hand, TestTool::echo()]).open();
+    let open = SessionSetup::new(model.clone(), vec![hand, TestTool::echo()]).open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     assert_eq!(model.requests().len(), 1);
     assert!(open.texts()[4].starts_with("error b: Skipped: an earlier call"), "{:?}", open.texts());
@@ -107,9 +107,9 @@ async fn tool_stopped_by_the_governor_ends_the_run_with_results() {
         call(&[("a", "echo", json!({ "text": "stop" })), ("b", "echo", json!({ "text": "never" }))]),
         say("hello"),
     ]);
-    let mut stage = Stage::new(model, vec![TestTool::echo()]);
-    stage.config.governor = Arc::new(Guard::default());
-    let mut open = stage.open();
+    let mut setup = SessionSetup::new(model, vec![TestTool::echo()]);
+    setup.config.governor = Arc::new(Guard::default());
+    let mut open = setup.open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Held("not allowed".into()));
     let texts = open.texts();
     assert!(texts[3].contains("not allowed") && texts[4].contains("not allowed"), "{texts:?}");
@@ -125,9 +125,9 @@ async fn governor_refuses_or_changes_single_calls() {
         call(&[echo("a", "refuse"), echo("b", "change"), echo("c", "spoil"), echo("d", "go")]),
         say("done"),
     ]);
-    let mut stage = Stage::new(model, vec![TestTool::echo()]);
-    stage.config.governor = Arc::new(Guard::default());
-    let mut open = stage.open();
+    let mut setup = SessionSetup::new(model, vec![TestTool::echo()]);
+    setup.config.governor = Arc::new(Guard::default());
+    let mut open = setup.open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     let texts = open.texts();
     let results = &texts[5..9];
@@ -147,9 +147,9 @@ async fn governor_refuses_or_changes_single_calls() {
 async fn blocked_governor_holds_the_session_until_an_abort() {
     let guard = Arc::new(Guard::default());
     let model = Scripted::then_always([], say("done"));
-    let mut stage = Stage::new(model.clone(), Vec::new());
-    stage.config.governor = guard.clone();
-    let open = stage.open();
+    let mut setup = SessionSetup::new(model.clone(), Vec::new());
+    setup.config.governor = guard.clone();
+    let open = setup.open();
     guard.hold.store(true, Ordering::SeqCst);
     let run = open.begin("go");
     within(guard.held.notified()).await;
@@ -169,7 +169,7 @@ async fn blocked_governor_holds_the_session_until_an_abort() {
 async fn panicking_tool_does_not_end_the_session() {
     let bad: SharedTool = TestTool::named("echo", |_, _| panic!("a defect"));
     let model = Scripted::new([call(&[("a", "echo", json!({ "text": "x" }))]), say("hello")]);
-    let open = Stage::new(model, vec![bad]).open();
+    let open = SessionSetup::new(model, vec![bad]).open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     assert!(open.texts().iter().any(|text| text.starts_with("error a")), "{:?}", open.texts());
 }

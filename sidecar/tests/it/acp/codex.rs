@@ -8,7 +8,7 @@ use pilothouse_model_server::{ModelServer, Script, Step};
 use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
-use super::{Stage, workspace};
+use super::{Harness, workspace};
 use crate::sidecar::message;
 
 /// The programs in `PILOTHOUSE_ACP_CODEX`, separated like a `PATH`. There are two versions of codex-acp.
@@ -21,8 +21,8 @@ fn programs() -> Vec<PathBuf> {
 }
 
 /// The agent gets its own home and the scripted model.
-fn options(program: &Path, model: &ModelServer, stage: &Stage) -> Value {
-    let home = stage.folders.root().join("agent-home");
+fn options(program: &Path, model: &ModelServer, harness: &Harness) -> Value {
+    let home = harness.folders.root().join("agent-home");
     fs::create_dir_all(&home).unwrap();
     let config = format!(
         "model = \"scripted\"\nmodel_provider = \"scripted\"\napproval_policy = \"never\"\n\
@@ -56,23 +56,23 @@ async fn codex_interrupt_ends_its_command_and_keeps_its_output() {
         let mut script = Script::of(steps);
         script.otherwise = Some(Step::text("A title"));
         let model = ModelServer::start(script).await.unwrap();
-        let stage = Stage::empty().await;
-        stage.begin(options(&program, &model, &stage), false, Some("work"), |begin| {
+        let harness = Harness::empty().await;
+        harness.begin(options(&program, &model, &harness), false, Some("work"), |begin| {
             begin.config.allowed_tools = vec!["exec_command".into(), "execute".into()];
         });
-        let result = stage.event("tool_result").await;
+        let result = harness.event("tool_result").await;
         let printed = result["content"].as_str().unwrap();
         assert!(printed.contains("one") && printed.contains("two"), "{result}");
         assert!(!printed.contains("aggregated_output"), "{result}");
-        stage.gateway.sees_nth("assistant_message tool", 2).await;
-        let interrupt = stage.gateway.send(Command::Interrupt {});
-        stage.gateway.acknowledged(interrupt, "done").await;
+        harness.gateway.sees_nth("assistant_message tool", 2).await;
+        let interrupt = harness.gateway.send(Command::Interrupt {});
+        harness.gateway.acknowledged(interrupt, "done").await;
         assert!(!runs(&late), "its command runs on");
-        assert!(!workspace(&stage.folders).join(&late).exists());
-        let killed = stage.told().iter().any(|line| line.starts_with("notice agent_killed"));
+        assert!(!workspace(&harness.folders).join(&late).exists());
+        let killed = harness.told().iter().any(|line| line.starts_with("notice agent_killed"));
         assert!(!killed, "codex itself lives");
-        stage.gateway.send(message("go on", MessagePriority::Queued));
-        stage.gateway.sees("turn_completed").await;
+        harness.gateway.send(message("go on", MessagePriority::Queued));
+        harness.gateway.sees("turn_completed").await;
         println!("tested: {}", program.display());
     }
 }

@@ -6,13 +6,13 @@ use pilothouse_wire::Command;
 use pilothouse_wire::command::Begin;
 use serde_json::{Value, json};
 
-use super::{Stage, fake, workspace};
+use super::{Harness, fake, workspace};
 use crate::sidecar::message;
 
 async fn refused(options: Value) -> String {
-    let stage = Stage::empty().await;
-    let begin = stage.begin(options, false, Some("say x"), |_| {});
-    let refusal = stage.gateway.acknowledged(begin, "invalid").await;
+    let harness = Harness::empty().await;
+    let begin = harness.begin(options, false, Some("say x"), |_| {});
+    let refusal = harness.gateway.acknowledged(begin, "invalid").await;
     refusal.body["message"].as_str().unwrap().to_owned()
 }
 
@@ -32,52 +32,52 @@ async fn unusable_agent_is_refused_in_one_sentence() {
 
 #[tokio::test]
 async fn crash_in_a_turn_closes_its_calls_and_ends_the_conversation() {
-    let stage = Stage::playing("", "crash").await;
-    let end = stage.event("session_end").await;
+    let harness = Harness::playing("", "crash").await;
+    let end = harness.event("session_end").await;
     assert_eq!(end["isError"], true);
     assert!(end["message"].as_str().unwrap().contains("my last words"), "{end}");
-    let result = stage.event("tool_result").await;
+    let result = harness.event("tool_result").await;
     assert_eq!((&result["isError"], result["toolCallId"].as_str()), (&true.into(), Some("c4")));
-    let id = stage.gateway.send(message("say x", MessagePriority::Queued));
-    stage.gateway.acknowledged(id, "no-agent").await;
+    let id = harness.gateway.send(message("say x", MessagePriority::Queued));
+    harness.gateway.acknowledged(id, "no-agent").await;
 }
 
 #[tokio::test]
 async fn message_that_the_agent_may_have_read_is_not_sent_again() {
-    let stage = Stage::playing("load,steer,silent", "read-and-leave").await;
-    stage.gateway.sees("turn_started").await;
-    let steering = stage.gateway.send(message("say faster", MessagePriority::Immediate));
-    stage.gateway.acknowledged(steering, "injecting").await;
-    stage.gateway.sees("turn_completed").await;
-    stage.gateway.sees("notice agent_ended").await;
-    stage.gateway.acknowledged(steering, "delivery-uncertain").await;
-    stage.gateway.send(message("say again", MessagePriority::Queued));
-    stage.gateway.sees_nth("turn_completed", 2).await;
-    assert!(!stage.told().iter().any(|s| s.contains("faster")), "{:#?}", stage.told());
+    let harness = Harness::playing("load,steer,silent", "read-and-leave").await;
+    harness.gateway.sees("turn_started").await;
+    let steering = harness.gateway.send(message("say faster", MessagePriority::Immediate));
+    harness.gateway.acknowledged(steering, "injecting").await;
+    harness.gateway.sees("turn_completed").await;
+    harness.gateway.sees("notice agent_ended").await;
+    harness.gateway.acknowledged(steering, "delivery-uncertain").await;
+    harness.gateway.send(message("say again", MessagePriority::Queued));
+    harness.gateway.sees_nth("turn_completed", 2).await;
+    assert!(!harness.told().iter().any(|s| s.contains("faster")), "{:#?}", harness.told());
 }
 
 #[tokio::test]
 async fn agent_error_ends_the_conversation_with_its_text() {
-    let stage = Stage::playing("", "fail").await;
-    let end = stage.event("session_end").await;
+    let harness = Harness::playing("", "fail").await;
+    let end = harness.event("session_end").await;
     assert_eq!((&end["isError"], end["reason"].as_str()), (&true.into(), Some("prompt_failed")));
     assert!(end["message"].as_str().unwrap().contains("the model said no"));
 }
 
 #[tokio::test]
 async fn rate_limit_keeps_the_turn_open_until_resumed() {
-    let stage = Stage::playing("", "overloaded").await;
+    let harness = Harness::playing("", "overloaded").await;
     for time in 1..=2 {
-        stage.gateway.sees_nth("model_unavailable", time).await;
-        let pause = stage.gateway.send(Command::Pause {});
-        stage.gateway.acknowledged(pause, "done").await;
-        let resume = stage.gateway.send(Command::Resume {});
-        stage.gateway.acknowledged(resume, "done").await;
+        harness.gateway.sees_nth("model_unavailable", time).await;
+        let pause = harness.gateway.send(Command::Pause {});
+        harness.gateway.acknowledged(pause, "done").await;
+        let resume = harness.gateway.send(Command::Resume {});
+        harness.gateway.acknowledged(resume, "done").await;
     }
-    stage.gateway.sees("turn_completed").await;
-    let unavailable = stage.event("model_unavailable").await;
+    harness.gateway.sees("turn_completed").await;
+    let unavailable = harness.event("model_unavailable").await;
     assert!(unavailable["message"].as_str().unwrap().contains("429") && unavailable["retryAt"].is_string());
-    let told = stage.told();
+    let told = harness.told();
     let count = |what: &str| told.iter().filter(|line| line.starts_with(what)).count();
     assert_eq!((count("turn_started"), count("session_end")), (1, 0), "{told:#?}");
     // The first prompt was repeated. The second had an effect, so the agent is asked to continue.
@@ -87,39 +87,39 @@ async fn rate_limit_keeps_the_turn_open_until_resumed() {
 
 #[tokio::test]
 async fn turn_that_waits_for_its_model_can_be_interrupted() {
-    let stage = Stage::playing("", "overloaded").await;
-    stage.event("model_unavailable").await;
-    let interrupt = stage.gateway.send(Command::Interrupt {});
-    stage.gateway.acknowledged(interrupt, "done").await;
-    stage.gateway.send(message("say it", MessagePriority::Queued));
-    stage.gateway.sees("turn_completed").await;
+    let harness = Harness::playing("", "overloaded").await;
+    harness.event("model_unavailable").await;
+    let interrupt = harness.gateway.send(Command::Interrupt {});
+    harness.gateway.acknowledged(interrupt, "done").await;
+    harness.gateway.send(message("say it", MessagePriority::Queued));
+    harness.gateway.sees("turn_completed").await;
 }
 
 #[tokio::test]
 async fn agent_that_ends_while_it_waits_for_its_model_starts_again() {
-    let stage = Stage::playing("", "give-up").await;
-    stage.event("model_unavailable").await;
-    std::fs::write(workspace(&stage.folders).join("end"), "").unwrap();
-    stage.gateway.sees("notice agent_ended").await;
-    let resume = stage.gateway.send(Command::Resume {});
-    stage.gateway.acknowledged(resume, "done").await;
-    stage.gateway.sees_nth("model_unavailable", 2).await;
-    let told = stage.told();
+    let harness = Harness::playing("", "give-up").await;
+    harness.event("model_unavailable").await;
+    std::fs::write(workspace(&harness.folders).join("end"), "").unwrap();
+    harness.gateway.sees("notice agent_ended").await;
+    let resume = harness.gateway.send(Command::Resume {});
+    harness.gateway.acknowledged(resume, "done").await;
+    harness.gateway.sees_nth("model_unavailable", 2).await;
+    let told = harness.told();
     let count = |what: &str| told.iter().filter(|line| line.starts_with(what)).count();
     assert_eq!((count("turn_started"), count("session_end")), (1, 0), "{told:#?}");
 }
 
 #[tokio::test]
 async fn nearly_full_window_produces_the_handoff_document() {
-    let stage = Stage::playing("", "fill 95").await;
-    let end = stage.event("session_end").await;
+    let harness = Harness::playing("", "fill 95").await;
+    let end = harness.event("session_end").await;
     assert_eq!((&end["isError"], end["reason"].as_str()), (&false.into(), Some("context_exhausted")));
-    let story = stage.told();
+    let story = harness.told();
     let at = |what: &str| {
         story.iter().position(|line| line.starts_with(what)).unwrap_or_else(|| panic!("{what} {story:#?}"))
     };
     assert!(at("handoff_document") < at("context_exhausted"));
-    assert_eq!(stage.event("handoff_document").await["remainingWork"], "Do b.");
+    assert_eq!(harness.event("handoff_document").await["remainingWork"], "Do b.");
     assert!(!story.iter().any(|line| line.starts_with("turn_completed")), "{story:#?}");
 }
 
@@ -127,44 +127,44 @@ async fn nearly_full_window_produces_the_handoff_document() {
 async fn document_counts_only_when_the_agent_was_asked() {
     let compact = |begin: &mut Begin| begin.config.options.context_policy = ContextPolicy::Compact;
     for (prompt, change) in [("fill 86", None), ("fill 95", Some(compact))] {
-        let stage = Stage::empty().await;
-        stage.begin(fake(""), false, Some(prompt), |begin| {
+        let harness = Harness::empty().await;
+        harness.begin(fake(""), false, Some(prompt), |begin| {
             if let Some(change) = change {
                 change(begin);
             }
         });
-        stage.gateway.sees("turn_completed").await;
-        stage.gateway.send(message("document", MessagePriority::Queued));
-        stage.gateway.sees_nth("turn_completed", 2).await;
-        let story = stage.told();
+        harness.gateway.sees("turn_completed").await;
+        harness.gateway.send(message("document", MessagePriority::Queued));
+        harness.gateway.sees_nth("turn_completed", 2).await;
+        let story = harness.told();
         assert!(!story.iter().any(|line| line.starts_with("handoff_document")), "{prompt}: {story:#?}");
     }
 }
 
 #[tokio::test]
 async fn request_limit_is_an_outcome_of_the_turn() {
-    let stage = Stage::playing("", "limit").await;
-    assert_eq!(stage.event("turn_completed").await["outcome"], "max_iterations");
+    let harness = Harness::playing("", "limit").await;
+    assert_eq!(harness.event("turn_completed").await["outcome"], "max_iterations");
 }
 
 #[tokio::test]
 async fn unknown_updates_are_harmless() {
-    let stage = Stage::playing("", "strange").await;
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.gateway.story();
+    let harness = Harness::playing("", "strange").await;
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.gateway.story();
     assert!(story.iter().any(|s| s == "assistant_message text refused -32601"), "{story:#?}");
     assert_eq!(story.iter().filter(|s| s.starts_with("notice unknown_from_the_future")).count(), 1);
     let logged = |e: &crate::gateway::Delivered| {
         e.body["content"].as_str().is_some_and(|s| s.contains("a line that is no message"))
     };
-    assert!(stage.gateway.delivered().iter().any(|e| e.kind() == "log_chunk" && logged(e)));
+    assert!(harness.gateway.delivered().iter().any(|e| e.kind() == "log_chunk" && logged(e)));
 }
 
 #[tokio::test]
 async fn huge_messages_and_outputs_arrive_whole() {
-    let stage = Stage::playing("", "huge").await;
-    stage.gateway.sees("turn_completed").await;
-    let said: u64 = stage
+    let harness = Harness::playing("", "huge").await;
+    harness.gateway.sees("turn_completed").await;
+    let said: u64 = harness
         .gateway
         .delivered()
         .iter()
@@ -172,7 +172,7 @@ async fn huge_messages_and_outputs_arrive_whole() {
         .map(|e| size(&e.body["content"]["text"]))
         .sum();
     assert_eq!(said, 3 * 1024 * 1024);
-    assert_eq!(size(&stage.event("tool_result").await["content"]), 5 * 1024 * 1024);
+    assert_eq!(size(&harness.event("tool_result").await["content"]), 5 * 1024 * 1024);
 }
 
 fn size(content: &Value) -> u64 {
@@ -181,71 +181,74 @@ fn size(content: &Value) -> u64 {
 
 #[tokio::test]
 async fn files_and_commands_stay_inside_and_output_is_the_result() {
-    let stage = Stage::playing("", "files notes/a.txt").await;
-    stage.gateway.sees("turn_completed").await;
+    let harness = Harness::playing("", "files notes/a.txt").await;
+    harness.gateway.sees("turn_completed").await;
     assert!(
-        stage.told().iter().any(|s| s == "assistant_message text true true \"two\\n\""),
+        harness.told().iter().any(|s| s == "assistant_message text true true \"two\\n\""),
         "{:#?}",
-        stage.told()
+        harness.told()
     );
-    assert_eq!(std::fs::read_to_string(workspace(&stage.folders).join("notes/a.txt")).unwrap(), "one\ntwo\n");
-    stage.gateway.send(message("terminal", MessagePriority::Queued));
-    stage.gateway.sees_nth("turn_completed", 2).await;
-    assert_eq!(stage.event("tool_result").await["content"], "out\n");
-    assert!(stage.told().iter().any(|s| s == "assistant_message text exit 4"));
+    assert_eq!(
+        std::fs::read_to_string(workspace(&harness.folders).join("notes/a.txt")).unwrap(),
+        "one\ntwo\n"
+    );
+    harness.gateway.send(message("terminal", MessagePriority::Queued));
+    harness.gateway.sees_nth("turn_completed", 2).await;
+    assert_eq!(harness.event("tool_result").await["content"], "out\n");
+    assert!(harness.told().iter().any(|s| s == "assistant_message text exit 4"));
 }
 
 #[tokio::test]
 async fn conversation_resumes_after_a_kill_without_repeating_history() {
-    let stage = Stage::playing("load", "say before").await;
-    stage.gateway.sees("turn_completed").await;
-    let stage = stage.next_run().await;
-    stage.begin(fake("load"), true, Some("say after"), |_| {});
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.told();
+    let harness = Harness::playing("load", "say before").await;
+    harness.gateway.sees("turn_completed").await;
+    let harness = harness.next_run().await;
+    harness.begin(fake("load"), true, Some("say after"), |_| {});
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.told();
     assert!(!story.iter().any(|s| s.contains("past") || s.starts_with("tool_result")), "{story:#?}");
     assert!(story.iter().any(|s| s == "assistant_message text after"));
-    assert_eq!(stage.event("notice agent_connected").await["detail"]["conversationTakenUp"], true);
+    assert_eq!(harness.event("notice agent_connected").await["detail"]["conversationTakenUp"], true);
     // An agent that cannot resume starts a new conversation and reports it.
-    let stage = stage.next_run().await;
-    stage.begin(fake(""), true, Some("say anew"), |_| {});
-    stage.gateway.sees("turn_completed").await;
-    assert!(stage.told().iter().any(|s| s.starts_with("notice conversation_lost")));
+    let harness = harness.next_run().await;
+    harness.begin(fake(""), true, Some("say anew"), |_| {});
+    harness.gateway.sees("turn_completed").await;
+    assert!(harness.told().iter().any(|s| s.starts_with("notice conversation_lost")));
 }
 
 #[tokio::test]
 async fn instructions_are_sent_once_before_the_first_message() {
-    let stage = Stage::empty().await;
-    stage.begin(fake("load"), false, Some("introduction"), |begin| {
+    let harness = Harness::empty().await;
+    harness.begin(fake("load"), false, Some("introduction"), |begin| {
         begin.config.composed_system_prompt = "Be brief.".into();
     });
-    stage.gateway.sees("turn_completed").await;
-    let said = stage.event("assistant_message text").await;
+    harness.gateway.sees("turn_completed").await;
+    let said = harness.event("assistant_message text").await;
     assert!(said["content"]["text"].as_str().unwrap().ends_with("Be brief."));
-    let stage = stage.next_run().await;
-    stage.begin(fake("load"), true, Some("introduction"), |begin| {
+    let harness = harness.next_run().await;
+    harness.begin(fake("load"), true, Some("introduction"), |begin| {
         begin.config.composed_system_prompt = "Be brief.".into();
     });
-    stage.gateway.sees("turn_completed").await;
-    assert!(!stage.told().iter().any(|s| s.contains("Be brief")));
+    harness.gateway.sees("turn_completed").await;
+    assert!(!harness.told().iter().any(|s| s.contains("Be brief")));
 }
 
 #[tokio::test]
 async fn stop_or_sidecar_kill_leaves_no_agent_process() {
     for signal in [None, Some(Signal::SIGKILL)] {
-        let stage = Stage::playing("", "hang").await;
-        stage.gateway.sees("assistant_message tool Bash").await;
-        let agents = children(stage.sidecar.pid());
+        let harness = Harness::playing("", "hang").await;
+        harness.gateway.sees("assistant_message tool Bash").await;
+        let agents = children(harness.sidecar.pid());
         assert!(!agents.is_empty());
         match signal {
             None => {
-                let stop = stage.gateway.send(Command::Stop {});
-                stage.gateway.acknowledged(stop, "done").await;
+                let stop = harness.gateway.send(Command::Stop {});
+                harness.gateway.acknowledged(stop, "done").await;
             }
-            Some(signal) => stage.sidecar.signal(signal),
+            Some(signal) => harness.sidecar.signal(signal),
         }
         let gone = |pid: &u32| !matches!(state(*pid), Some(now) if now != 'Z');
-        stage.gateway.until("the end of the agent", |_| agents.iter().all(gone).then_some(())).await;
+        harness.gateway.until("the end of the agent", |_| agents.iter().all(gone).then_some(())).await;
     }
 }
 

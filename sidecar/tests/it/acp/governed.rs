@@ -6,39 +6,39 @@ use pilothouse_wire::command::Begin;
 use serde_json::{Value, json};
 
 use super::agent::MUCH;
-use super::{Stage, workspace};
+use super::{Harness, workspace};
 use crate::sidecar::{delegating_to, message};
 use crate::verdicts::Verdict;
 
-async fn asking(verdicts: impl IntoIterator<Item = Verdict>) -> Stage {
+async fn asking(verdicts: impl IntoIterator<Item = Verdict>) -> Harness {
     // The list of allowed tools has no effect in a project.
-    Stage::governed(verdicts, "ask", |begin| begin.config.allowed_tools = vec!["Bash".into()]).await
+    Harness::governed(verdicts, "ask", |begin| begin.config.allowed_tools = vec!["Bash".into()]).await
 }
 
-fn tools(stage: &Stage) -> Vec<String> {
-    let asked = stage.gateway.authorizations();
+fn tools(harness: &Harness) -> Vec<String> {
+    let asked = harness.gateway.authorizations();
     asked.iter().map(|asked| asked["tool"].as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test]
 async fn verdict_selects_the_option_that_allows_or_rejects_once() {
     for (verdict, option) in [(Verdict::Allow, "yes"), (Verdict::Deny("Not on Fridays."), "no")] {
-        let stage = asking([verdict]).await;
-        let result = stage.event("tool_result").await;
+        let harness = asking([verdict]).await;
+        let result = harness.event("tool_result").await;
         assert_eq!(result["content"], option);
-        let asked = stage.gateway.authorizations().remove(0);
+        let asked = harness.gateway.authorizations().remove(0);
         let call = [&asked["toolCallId"], &asked["tool"], &asked["kind"]];
         assert_eq!(call, [&json!("c1"), &json!("Bash"), &json!("execute")]);
         assert_eq!(asked["arguments"], json!({ "command": "touch x" }));
-        assert!(!stage.told().contains(&"question_asked".to_owned()));
+        assert!(!harness.told().contains(&"question_asked".to_owned()));
     }
 }
 
 #[tokio::test]
 async fn agent_with_a_forbidden_subagent_is_ended() {
     let to_reviewer = |begin: &mut Begin| begin.config.policies = delegating_to("reviewer");
-    let stage = Stage::governed([Verdict::Allow], "delegate painter", to_reviewer).await;
-    let end = stage.event("session_end").await;
+    let harness = Harness::governed([Verdict::Allow], "delegate painter", to_reviewer).await;
+    let end = harness.event("session_end").await;
     assert_eq!(end["isError"], true);
     let why = end["message"].as_str().unwrap();
     assert!(why.contains("This agent may delegate only to: reviewer."), "{why}");
@@ -48,61 +48,62 @@ async fn agent_with_a_forbidden_subagent_is_ended() {
 async fn request_for_a_forbidden_subagent_is_refused() {
     for (kind, option) in [("painter", "no"), ("reviewer", "yes")] {
         let to_reviewer = |begin: &mut Begin| begin.config.policies = delegating_to("reviewer");
-        let stage = Stage::governed([Verdict::Allow], &format!("ask-to-delegate {kind}"), to_reviewer).await;
-        assert_eq!(stage.event("tool_result").await["content"], option, "{kind}");
-        let denied = stage.told().iter().any(|event| event.starts_with("notice delegation_denied"));
-        assert_eq!((denied, tools(&stage).is_empty()), (option == "no", option == "no"));
+        let harness =
+            Harness::governed([Verdict::Allow], &format!("ask-to-delegate {kind}"), to_reviewer).await;
+        assert_eq!(harness.event("tool_result").await["content"], option, "{kind}");
+        let denied = harness.told().iter().any(|event| event.starts_with("notice delegation_denied"));
+        assert_eq!((denied, tools(&harness).is_empty()), (option == "no", option == "no"));
     }
 }
 
 #[tokio::test]
 async fn owner_allows_or_denies_but_cannot_change_a_call() {
     for (answer, option) in [("Allow", "yes"), ("not today", "no")] {
-        let stage = asking([Verdict::Ask]).await;
-        let asked = stage.gateway.asks_for_permission(1).await;
+        let harness = asking([Verdict::Ask]).await;
+        let asked = harness.gateway.asks_for_permission(1).await;
         let labels = &asked.body["questions"][0]["options"];
         assert_eq!([&labels[0]["label"], &labels[1]["label"]], ["Allow", "Deny"]);
         assert!(asked.body["approval"]["modifiable"].is_null());
-        let changed = stage.gateway.decide(&asked, "Allow", Some(json!({ "command": "ls" })));
-        stage.gateway.acknowledged(changed, "invalid").await;
-        let id = stage.gateway.decide(&asked, answer, None);
-        stage.gateway.acknowledged(id, "done").await;
-        assert_eq!(stage.event("tool_result").await["content"], option, "{answer}");
-        stage.gateway.sees("turn_completed").await;
+        let changed = harness.gateway.decide(&asked, "Allow", Some(json!({ "command": "ls" })));
+        harness.gateway.acknowledged(changed, "invalid").await;
+        let id = harness.gateway.decide(&asked, answer, None);
+        harness.gateway.acknowledged(id, "done").await;
+        assert_eq!(harness.event("tool_result").await["content"], option, "{answer}");
+        harness.gateway.sees("turn_completed").await;
     }
 }
 
 #[tokio::test]
 async fn call_waits_while_the_control_plane_gives_no_verdict() {
-    let stage = asking([Verdict::Brake, Verdict::Fail(503)]).await;
-    stage.gateway.asked_for_verdicts(3).await;
-    assert_eq!(stage.gateway.results(), []);
-    stage.gateway.verdicts([Verdict::Allow]);
-    assert_eq!(stage.event("tool_result").await["content"], "yes");
+    let harness = asking([Verdict::Brake, Verdict::Fail(503)]).await;
+    harness.gateway.asked_for_verdicts(3).await;
+    assert_eq!(harness.gateway.results(), []);
+    harness.gateway.verdicts([Verdict::Allow]);
+    assert_eq!(harness.event("tool_result").await["content"], "yes");
 }
 
 #[tokio::test]
 async fn interrupt_ends_the_wait_for_a_verdict_and_for_the_owner() {
     for verdict in [Verdict::Brake, Verdict::Ask] {
-        let stage = asking([verdict]).await;
-        stage.gateway.asked_for_verdicts(1).await;
+        let harness = asking([verdict]).await;
+        harness.gateway.asked_for_verdicts(1).await;
         let asked = match verdict {
-            Verdict::Ask => Some(stage.gateway.asks_for_permission(1).await),
+            Verdict::Ask => Some(harness.gateway.asks_for_permission(1).await),
             _ => None,
         };
-        let interrupt = stage.gateway.send(Command::Interrupt {});
-        stage.gateway.acknowledged(interrupt, "done").await;
-        stage.gateway.verdicts([Verdict::Allow]);
-        stage.gateway.send(message("say next", MessagePriority::Queued));
-        stage.gateway.sees("assistant_message text next").await;
+        let interrupt = harness.gateway.send(Command::Interrupt {});
+        harness.gateway.acknowledged(interrupt, "done").await;
+        harness.gateway.verdicts([Verdict::Allow]);
+        harness.gateway.send(message("say next", MessagePriority::Queued));
+        harness.gateway.sees("assistant_message text next").await;
         assert!(
-            stage.gateway.results().iter().all(|(is_error, _)| *is_error),
+            harness.gateway.results().iter().all(|(is_error, _)| *is_error),
             "{:?}",
-            stage.gateway.results()
+            harness.gateway.results()
         );
         if let Some(asked) = asked {
-            let late = stage.gateway.decide(&asked, "Allow", None);
-            stage.gateway.acknowledged(late, "invalid").await;
+            let late = harness.gateway.decide(&asked, "Allow", None);
+            harness.gateway.acknowledged(late, "invalid").await;
         }
     }
 }
@@ -110,8 +111,8 @@ async fn interrupt_ends_the_wait_for_a_verdict_and_for_the_owner() {
 #[tokio::test]
 async fn verdict_during_a_pause_takes_effect_after_it() {
     for verdict in [Verdict::Allow, Verdict::Ask] {
-        let stage = asking([Verdict::Brake]).await;
-        let gateway = &stage.gateway;
+        let harness = asking([Verdict::Brake]).await;
+        let gateway = &harness.gateway;
         gateway.asked_for_verdicts(1).await;
         let pause = gateway.send(Command::Pause {});
         gateway.acknowledged(pause, "done").await;
@@ -128,81 +129,81 @@ async fn verdict_during_a_pause_takes_effect_after_it() {
             let asked = gateway.asks_for_permission(1).await;
             gateway.decide(&asked, "Allow", None);
         }
-        assert_eq!(stage.event("tool_result").await["content"], "yes");
+        assert_eq!(harness.event("tool_result").await["content"], "yes");
     }
 }
 
 #[tokio::test]
 async fn unpermitted_file_and_command_need_a_verdict() {
-    let stage = Stage::governed([Verdict::Deny("Not this.")], "run touch made", |_| {}).await;
-    stage.gateway.sees("assistant_message text ran: Not this.").await;
-    let file = workspace(&stage.folders).join("file");
-    stage.gateway.send(message(&format!("write {}", file.display()), MessagePriority::Queued));
-    stage.gateway.sees("assistant_message text written: Not this.").await;
-    assert!(!workspace(&stage.folders).join("made").exists() && !file.exists());
-    assert_eq!(tools(&stage), ["terminal/create", "fs/write_text_file"]);
-    let asked = stage.gateway.authorizations();
+    let harness = Harness::governed([Verdict::Deny("Not this.")], "run touch made", |_| {}).await;
+    harness.gateway.sees("assistant_message text ran: Not this.").await;
+    let file = workspace(&harness.folders).join("file");
+    harness.gateway.send(message(&format!("write {}", file.display()), MessagePriority::Queued));
+    harness.gateway.sees("assistant_message text written: Not this.").await;
+    assert!(!workspace(&harness.folders).join("made").exists() && !file.exists());
+    assert_eq!(tools(&harness), ["terminal/create", "fs/write_text_file"]);
+    let asked = harness.gateway.authorizations();
     assert_eq!(
         (&asked[0]["kind"], &asked[0]["arguments"]),
         (&json!("execute"), &json!({ "command": "touch made" }))
     );
     assert_eq!((&asked[1]["kind"], &asked[1]["arguments"]["path"]), (&json!("edit"), &json!(file)));
 
-    stage.gateway.verdicts([Verdict::Ask]);
-    stage.gateway.send(message(&format!("write {}", file.display()), MessagePriority::Queued));
-    let asked = stage.gateway.asks_for_permission(1).await;
+    harness.gateway.verdicts([Verdict::Ask]);
+    harness.gateway.send(message(&format!("write {}", file.display()), MessagePriority::Queued));
+    let asked = harness.gateway.asks_for_permission(1).await;
     assert!(!file.exists());
-    stage.gateway.decide(&asked, "Allow", None);
-    stage.gateway.sees("assistant_message text written: none").await;
+    harness.gateway.decide(&asked, "Allow", None);
+    harness.gateway.sees("assistant_message text written: none").await;
     assert_eq!(std::fs::read_to_string(file).unwrap(), "one");
 }
 
 #[tokio::test]
 async fn owner_is_asked_about_a_file_too_large_for_an_envelope() {
-    let stage = Stage::governed([Verdict::Ask], "say ready", |_| {}).await;
-    stage.gateway.sees("turn_completed").await;
-    let file = workspace(&stage.folders).join("file");
-    stage.gateway.send(message(&format!("write-much {}", file.display()), MessagePriority::Queued));
-    let asked = stage.gateway.asks_for_permission(1).await;
+    let harness = Harness::governed([Verdict::Ask], "say ready", |_| {}).await;
+    harness.gateway.sees("turn_completed").await;
+    let file = workspace(&harness.folders).join("file");
+    harness.gateway.send(message(&format!("write-much {}", file.display()), MessagePriority::Queued));
+    let asked = harness.gateway.asks_for_permission(1).await;
     let input = &asked.body["approval"]["input"];
     assert_eq!(input["path"], json!(file));
     assert!(input["content"].as_str().unwrap().starts_with("xxx"));
-    let whole = stage.gateway.blobs().remove(input["blob"]["blob"].as_str().unwrap()).unwrap();
+    let whole = harness.gateway.blobs().remove(input["blob"]["blob"].as_str().unwrap()).unwrap();
     let whole: Value = serde_json::from_slice(&whole).unwrap();
     assert_eq!(whole["content"].as_str().unwrap().len(), MUCH);
-    stage.gateway.decide(&asked, "Allow", None);
-    stage.gateway.sees("assistant_message text written: none").await;
+    harness.gateway.decide(&asked, "Allow", None);
+    harness.gateway.sees("assistant_message text written: none").await;
     assert_eq!(std::fs::read_to_string(file).unwrap().len(), MUCH);
 }
 
 #[tokio::test]
 async fn answer_during_a_pause_runs_the_command_after_it() {
-    let stage = Stage::governed([Verdict::Ask], "run touch made", |_| {}).await;
-    let asked = stage.gateway.asks_for_permission(1).await;
-    let pause = stage.gateway.send(Command::Pause {});
-    stage.gateway.acknowledged(pause, "done").await;
-    let answer = stage.gateway.decide(&asked, "Allow", None);
-    stage.gateway.acknowledged(answer, "done").await;
-    let made = workspace(&stage.folders).join("made");
-    let again = stage.gateway.send(Command::Pause {});
-    stage.gateway.acknowledged(again, "done").await;
+    let harness = Harness::governed([Verdict::Ask], "run touch made", |_| {}).await;
+    let asked = harness.gateway.asks_for_permission(1).await;
+    let pause = harness.gateway.send(Command::Pause {});
+    harness.gateway.acknowledged(pause, "done").await;
+    let answer = harness.gateway.decide(&asked, "Allow", None);
+    harness.gateway.acknowledged(answer, "done").await;
+    let made = workspace(&harness.folders).join("made");
+    let again = harness.gateway.send(Command::Pause {});
+    harness.gateway.acknowledged(again, "done").await;
     assert!(!made.exists());
-    stage.gateway.send(Command::Resume {});
-    stage.gateway.sees("assistant_message text ran: none").await;
-    stage.gateway.until("the file", |_| made.exists().then_some(())).await;
+    harness.gateway.send(Command::Resume {});
+    harness.gateway.sees("assistant_message text ran: none").await;
+    harness.gateway.until("the file", |_| made.exists().then_some(())).await;
 }
 
 #[tokio::test]
 async fn permission_covers_its_own_command_once() {
-    let stage = Stage::governed([Verdict::Allow], "ask-and-run touch x", |_| {}).await;
-    assert_eq!(stage.event("tool_result").await["content"], "yes none");
-    assert_eq!(tools(&stage), ["Bash"]);
-    stage.gateway.verdicts([Verdict::Allow, Verdict::Deny("Not that.")]);
-    stage.gateway.sees("turn_completed").await;
-    stage.gateway.send(message("run touch x", MessagePriority::Queued));
-    stage.gateway.sees("assistant_message text ran: none").await;
-    assert_eq!(tools(&stage), ["Bash", "terminal/create"], "the permission was for one command");
-    stage.gateway.verdicts([Verdict::Deny("Not that.")]);
-    stage.gateway.send(message("run touch y", MessagePriority::Queued));
-    stage.gateway.sees("assistant_message text ran: Not that.").await;
+    let harness = Harness::governed([Verdict::Allow], "ask-and-run touch x", |_| {}).await;
+    assert_eq!(harness.event("tool_result").await["content"], "yes none");
+    assert_eq!(tools(&harness), ["Bash"]);
+    harness.gateway.verdicts([Verdict::Allow, Verdict::Deny("Not that.")]);
+    harness.gateway.sees("turn_completed").await;
+    harness.gateway.send(message("run touch x", MessagePriority::Queued));
+    harness.gateway.sees("assistant_message text ran: none").await;
+    assert_eq!(tools(&harness), ["Bash", "terminal/create"], "the permission was for one command");
+    harness.gateway.verdicts([Verdict::Deny("Not that.")]);
+    harness.gateway.send(message("run touch y", MessagePriority::Queued));
+    harness.gateway.sees("assistant_message text ran: Not that.").await;
 }

@@ -22,7 +22,8 @@ use crate::gateway::Gateway;
 use crate::sidecar::{Folders, Sidecar, config};
 use crate::verdicts::Verdict;
 
-pub(crate) struct Stage {
+/// A running sidecar with its folders, and the gateway that it talks to.
+pub(crate) struct Harness {
     pub(crate) gateway: Gateway,
     pub(crate) folders: Folders,
     pub(crate) sidecar: Sidecar,
@@ -50,7 +51,7 @@ fn fake(can: &str) -> Value {
     })
 }
 
-impl Stage {
+impl Harness {
     /// A sidecar that has received no command.
     pub(crate) async fn empty() -> Self {
         Self::launched(|_| {}).await
@@ -80,15 +81,15 @@ impl Stage {
         prompt: &str,
         change: impl FnOnce(&mut Begin),
     ) -> Self {
-        let stage = Self::in_project(verdicts).await;
-        stage.begin(fake(""), false, Some(prompt), change);
-        stage
+        let harness = Self::in_project(verdicts).await;
+        harness.begin(fake(""), false, Some(prompt), change);
+        harness
     }
 
     pub(crate) async fn playing(can: &str, prompt: &str) -> Self {
-        let stage = Self::empty().await;
-        stage.begin(fake(can), false, Some(prompt), |_| {});
-        stage
+        let harness = Self::empty().await;
+        harness.begin(fake(can), false, Some(prompt), |_| {});
+        harness
     }
 
     pub(crate) fn begin(

@@ -7,7 +7,7 @@ use pilothouse_model_server::{ModelServer, Script, Step};
 use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
-use super::{Stage, workspace};
+use super::{Harness, workspace};
 use crate::sidecar::message;
 
 /// The program, if `tests/agents` has installed it.
@@ -22,8 +22,8 @@ fn program() -> Option<PathBuf> {
 
 /// The agent gets its own home and the scripted model. A proxy that does not exist blocks its requests for plug-ins and
 /// updates.
-fn options(program: &Path, model: &ModelServer, stage: &Stage) -> Value {
-    let home = stage.folders.root().join("agent-home");
+fn options(program: &Path, model: &ModelServer, harness: &Harness) -> Value {
+    let home = harness.folders.root().join("agent-home");
     std::fs::create_dir_all(&home).unwrap();
     let provider = json!({
         "npm": "@ai-sdk/openai-compatible", "name": "Scripted",
@@ -54,53 +54,53 @@ fn script() -> Script {
 }
 
 /// Waits until it has started, which is slow on a busy machine.
-async fn connected(stage: &Stage) -> Value {
+async fn connected(harness: &Harness) -> Value {
     let limit = 2 * crate::gateway::DEADLINE;
     let told = |gateway: &crate::gateway::Gateway| {
         gateway.delivered().into_iter().find(|e| e.body["name"] == "agent_connected").map(|e| e.body)
     };
-    stage.gateway.until_within(limit, "a start", told).await
+    harness.gateway.until_within(limit, "a start", told).await
 }
 
 #[tokio::test]
 async fn opencode_asks_runs_a_tool_and_resumes_in_a_new_process() {
     let Some(program) = program() else { return };
     let model = ModelServer::start(script()).await.unwrap();
-    let stage = Stage::empty().await;
-    let agent = options(&program, &model, &stage);
-    stage.begin(agent.clone(), false, None, |_| {});
-    connected(&stage).await;
-    stage.gateway.send(message("the word of the day is heliotrope", MessagePriority::Queued));
+    let harness = Harness::empty().await;
+    let agent = options(&program, &model, &harness);
+    harness.begin(agent.clone(), false, None, |_| {});
+    connected(&harness).await;
+    harness.gateway.send(message("the word of the day is heliotrope", MessagePriority::Queued));
     // Its default is to run commands without asking. The options change that.
-    let asked = stage.event("question_asked").await;
-    assert!(!workspace(&stage.folders).join("asked-for").exists());
+    let asked = harness.event("question_asked").await;
+    assert!(!workspace(&harness.folders).join("asked-for").exists());
     let question = asked["questions"][0]["question"].as_str().unwrap().to_owned();
     let answers = vec![Answer { question, answer: "Allow once".into() }];
     let request_id = asked["requestId"].as_str().unwrap().parse().unwrap();
-    let id = stage.gateway.send(Command::Answer { request_id, answers, modified_input: None });
-    stage.gateway.acknowledged(id, "done").await;
-    stage.gateway.sees("turn_completed").await;
-    assert!(workspace(&stage.folders).join("asked-for").exists());
-    assert!(stage.told().iter().any(|s| s == "assistant_message text It ran."), "{:#?}", stage.told());
-    let can = stage.abilities();
+    let id = harness.gateway.send(Command::Answer { request_id, answers, modified_input: None });
+    harness.gateway.acknowledged(id, "done").await;
+    harness.gateway.sees("turn_completed").await;
+    assert!(workspace(&harness.folders).join("asked-for").exists());
+    assert!(harness.told().iter().any(|s| s == "assistant_message text It ran."), "{:#?}", harness.told());
+    let can = harness.abilities();
     for (ability, has) in
         [("hotReload", true), ("cost", true), ("steerMidTurn", false), ("compaction", false)]
     {
         assert_eq!(can[ability], has, "{ability}");
     }
 
-    stage.gateway.send(message("something long", MessagePriority::Queued));
-    stage.gateway.sees_nth("question_asked", 2).await;
-    let interrupt = stage.gateway.send(Command::Interrupt {});
-    stage.gateway.acknowledged(interrupt, "done").await;
-    assert_eq!(stage.told().iter().filter(|s| s.starts_with("turn_completed")).count(), 1);
+    harness.gateway.send(message("something long", MessagePriority::Queued));
+    harness.gateway.sees_nth("question_asked", 2).await;
+    let interrupt = harness.gateway.send(Command::Interrupt {});
+    harness.gateway.acknowledged(interrupt, "done").await;
+    assert_eq!(harness.told().iter().filter(|s| s.starts_with("turn_completed")).count(), 1);
 
-    let stage = stage.next_run().await;
-    stage.begin(agent, true, None, |_| {});
-    assert_eq!(connected(&stage).await["detail"]["conversationTakenUp"], true);
-    stage.gateway.send(message("which word?", MessagePriority::Queued));
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.told();
+    let harness = harness.next_run().await;
+    harness.begin(agent, true, None, |_| {});
+    assert_eq!(connected(&harness).await["detail"]["conversationTakenUp"], true);
+    harness.gateway.send(message("which word?", MessagePriority::Queued));
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.told();
     assert!(story.iter().any(|s| s == "assistant_message text I remember."), "{story:#?}");
     assert!(
         !story.iter().any(|s| s.contains("It ran.")),

@@ -3,7 +3,7 @@
 use pilothouse_domain::value::{Adjustment, Answer, MessagePriority};
 use pilothouse_wire::Command;
 
-use super::{Stage, fake};
+use super::{Harness, fake};
 use crate::liveness::outage_with_a_pause;
 use crate::sidecar::message;
 
@@ -13,13 +13,13 @@ fn answer(question: &str, answer: &str) -> Vec<Answer> {
 
 #[tokio::test]
 async fn a_prompt_is_a_turn_and_a_message_begins_the_next_one() {
-    let stage = Stage::playing("", "say hello").await;
-    stage.gateway.sees("turn_completed").await;
-    stage.gateway.send(message("say again", MessagePriority::Queued));
-    stage.gateway.sees_nth("turn_completed", 2).await;
-    let run = stage.gateway.run;
+    let harness = Harness::playing("", "say hello").await;
+    harness.gateway.sees("turn_completed").await;
+    harness.gateway.send(message("say again", MessagePriority::Queued));
+    harness.gateway.sees_nth("turn_completed", 2).await;
+    let run = harness.gateway.run;
     assert_eq!(
-        stage.told(),
+        harness.told(),
         [
             format!("turn_started {run}.1"),
             "assistant_message text hello".into(),
@@ -37,21 +37,21 @@ async fn a_prompt_is_a_turn_and_a_message_begins_the_next_one() {
 #[tokio::test]
 async fn owner_grants_a_permission_and_the_agent_continues() {
     for (reply, status) in [("Yes", false), ("nonsense", true)] {
-        let stage = Stage::playing("", "ask").await;
-        let asked = stage.event("question_asked").await;
+        let harness = Harness::playing("", "ask").await;
+        let asked = harness.event("question_asked").await;
         assert_eq!(asked["questions"][0]["question"], "May the agent use Bash: touch x?");
         assert_eq!(asked["questions"][0]["options"][1]["label"], "No");
         let request_id = asked["requestId"].as_str().unwrap().parse().unwrap();
-        let id = stage.gateway.send(Command::Answer {
+        let id = harness.gateway.send(Command::Answer {
             request_id,
             answers: answer("May the agent use Bash: touch x?", reply),
             modified_input: None,
         });
-        stage.gateway.acknowledged(id, "done").await;
-        let result = stage.event("tool_result").await;
+        harness.gateway.acknowledged(id, "done").await;
+        let result = harness.event("tool_result").await;
         assert_eq!(result["isError"], status, "{reply}");
-        stage.gateway.sees("turn_completed").await;
-        let story = stage.told();
+        harness.gateway.sees("turn_completed").await;
+        let story = harness.told();
         let at = |what: &str| story.iter().position(|s| s.starts_with(what)).unwrap();
         assert!(at("assistant_message tool Bash") < at("question_asked"));
     }
@@ -59,42 +59,44 @@ async fn owner_grants_a_permission_and_the_agent_continues() {
 
 #[tokio::test]
 async fn configured_tool_is_allowed_at_once() {
-    let stage = Stage::empty().await;
-    stage.begin(fake(""), false, Some("ask"), |begin| begin.config.allowed_tools = vec!["Bash".into()]);
-    stage.gateway.sees("turn_completed").await;
-    assert!(!stage.told().iter().any(|s| s.starts_with("question_asked")));
-    assert_eq!(stage.event("tool_result").await["content"], "yes");
+    let harness = Harness::empty().await;
+    harness.begin(fake(""), false, Some("ask"), |begin| begin.config.allowed_tools = vec!["Bash".into()]);
+    harness.gateway.sees("turn_completed").await;
+    assert!(!harness.told().iter().any(|s| s.starts_with("question_asked")));
+    assert_eq!(harness.event("tool_result").await["content"], "yes");
 }
 
 #[tokio::test]
 async fn a_permission_waits_for_the_announcement_of_its_call() {
-    let stage = Stage::empty().await;
-    stage.begin(fake(""), false, Some("ask-early"), |begin| begin.config.allowed_tools = vec!["Bash".into()]);
-    stage.gateway.sees("turn_completed").await;
-    assert!(!stage.told().iter().any(|s| s.starts_with("question_asked")), "{:#?}", stage.told());
-    assert_eq!(stage.event("tool_result").await["content"], "yes");
+    let harness = Harness::empty().await;
+    harness
+        .begin(fake(""), false, Some("ask-early"), |begin| begin.config.allowed_tools = vec!["Bash".into()]);
+    harness.gateway.sees("turn_completed").await;
+    assert!(!harness.told().iter().any(|s| s.starts_with("question_asked")), "{:#?}", harness.told());
+    assert_eq!(harness.event("tool_result").await["content"], "yes");
 }
 
 #[tokio::test]
 async fn a_permission_for_a_call_without_announcement_is_asked_for() {
-    let stage = Stage::empty().await;
-    stage.begin(fake(""), false, Some("ask-alone"), |begin| begin.config.allowed_tools = vec!["Bash".into()]);
-    let asked = stage.event("question_asked").await;
+    let harness = Harness::empty().await;
+    harness
+        .begin(fake(""), false, Some("ask-alone"), |begin| begin.config.allowed_tools = vec!["Bash".into()]);
+    let asked = harness.event("question_asked").await;
     assert_eq!(asked["questions"][0]["question"], "May the agent use execute: touch x?");
-    let interrupt = stage.gateway.send(Command::Interrupt {});
-    stage.gateway.acknowledged(interrupt, "done").await;
+    let interrupt = harness.gateway.send(Command::Interrupt {});
+    harness.gateway.acknowledged(interrupt, "done").await;
     // An interrupt also withdraws a request that waits for its announcement.
-    stage.gateway.send(message("ask-alone 2", MessagePriority::Queued));
-    stage.gateway.sees_nth("turn_started", 2).await;
-    let interrupt = stage.gateway.send(Command::Interrupt {});
-    stage.gateway.acknowledged(interrupt, "done").await;
-    assert_eq!(stage.told().iter().filter(|s| s.starts_with("question_asked")).count(), 1);
+    harness.gateway.send(message("ask-alone 2", MessagePriority::Queued));
+    harness.gateway.sees_nth("turn_started", 2).await;
+    let interrupt = harness.gateway.send(Command::Interrupt {});
+    harness.gateway.acknowledged(interrupt, "done").await;
+    assert_eq!(harness.told().iter().filter(|s| s.starts_with("question_asked")).count(), 1);
 }
 
 #[tokio::test]
 async fn owner_fills_in_a_form_of_a_server() {
-    let stage = Stage::playing("", "form").await;
-    let asked = stage.event("question_asked").await;
+    let harness = Harness::playing("", "form").await;
+    let asked = harness.event("question_asked").await;
     assert_eq!(asked["questions"][0]["question"], "How many?");
     let request_id: pilothouse_domain::ToolCallId = asked["requestId"].as_str().unwrap().parse().unwrap();
     let wrong = Command::Answer {
@@ -102,33 +104,33 @@ async fn owner_fills_in_a_form_of_a_server() {
         answers: answer("How many?", "7"),
         modified_input: None,
     };
-    let id = stage.gateway.send(wrong);
-    stage.gateway.acknowledged(id, "invalid").await;
-    stage.gateway.send(Command::Answer {
+    let id = harness.gateway.send(wrong);
+    harness.gateway.acknowledged(id, "invalid").await;
+    harness.gateway.send(Command::Answer {
         request_id,
         answers: answer("How many?", "7"),
         modified_input: None,
     });
-    let said = stage.event("assistant_message text").await;
+    let said = harness.event("assistant_message text").await;
     assert_eq!(said["content"]["text"], r#"{"action":"accept","content":{"n":7}}"#);
-    assert_eq!(stage.abilities()["questions"], true, "it has shown that it asks");
+    assert_eq!(harness.abilities()["questions"], true, "it has shown that it asks");
 }
 
 #[tokio::test]
 async fn interrupt_completes_with_the_prompt_and_ignores_late_updates() {
-    let stage = Stage::playing("", "hang").await;
-    stage.gateway.sees("assistant_message tool Bash").await;
-    let queued = stage.gateway.send(message("say later", MessagePriority::Queued));
-    stage.gateway.acknowledged(queued, "received").await;
-    let interrupt = stage.gateway.send(Command::Interrupt {});
-    stage.gateway.acknowledged(interrupt, "done").await;
-    stage.gateway.acknowledged(queued, "turn-over").await;
+    let harness = Harness::playing("", "hang").await;
+    harness.gateway.sees("assistant_message tool Bash").await;
+    let queued = harness.gateway.send(message("say later", MessagePriority::Queued));
+    harness.gateway.acknowledged(queued, "received").await;
+    let interrupt = harness.gateway.send(Command::Interrupt {});
+    harness.gateway.acknowledged(interrupt, "done").await;
+    harness.gateway.acknowledged(queued, "turn-over").await;
     // The agent's late message follows the interrupt. The next event shows that it was skipped.
-    stage.gateway.send(message("say next", MessagePriority::Queued));
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.told();
+    harness.gateway.send(message("say next", MessagePriority::Queued));
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.told();
     assert!(!story.iter().any(|s| s.contains("late")), "{story:#?}");
-    let result = stage.event("tool_result").await;
+    let result = harness.event("tool_result").await;
     assert_eq!((&result["isError"], result["toolCallId"].as_str()), (&true.into(), Some("c2")));
     let at = |what: &str| story.iter().position(|s| s.starts_with(what)).unwrap();
     assert!(at("tool_result") < at("interrupt_ack done"));
@@ -137,88 +139,88 @@ async fn interrupt_completes_with_the_prompt_and_ignores_late_updates() {
 
 #[tokio::test]
 async fn interrupt_withdraws_an_open_permission() {
-    let stage = Stage::playing("", "ask").await;
-    stage.gateway.sees("question_asked").await;
-    let interrupt = stage.gateway.send(Command::Interrupt {});
-    stage.gateway.acknowledged(interrupt, "done").await;
-    let story = stage.told();
+    let harness = Harness::playing("", "ask").await;
+    harness.gateway.sees("question_asked").await;
+    let interrupt = harness.gateway.send(Command::Interrupt {});
+    harness.gateway.acknowledged(interrupt, "done").await;
+    let story = harness.told();
     assert!(story.iter().any(|s| s.contains("the permission was cancelled")), "{story:#?}");
 }
 
 #[tokio::test]
 async fn turn_that_ends_by_a_withdrawn_request_is_interrupted() {
-    let stage = Stage::playing("ends-turn", "ask").await;
-    stage.gateway.sees("question_asked").await;
-    let interrupt = stage.gateway.send(Command::Interrupt {});
-    stage.gateway.acknowledged(interrupt, "done").await;
-    let story = stage.told();
+    let harness = Harness::playing("ends-turn", "ask").await;
+    harness.gateway.sees("question_asked").await;
+    let interrupt = harness.gateway.send(Command::Interrupt {});
+    harness.gateway.acknowledged(interrupt, "done").await;
+    let story = harness.told();
     assert!(!story.iter().any(|s| s.starts_with("turn_completed")), "{story:#?}");
 }
 
 #[tokio::test]
 async fn immediate_message_uses_the_extension_or_the_next_turn() {
-    let stage = Stage::playing("steer", "work").await;
-    stage.gateway.sees("assistant_message tool Bash").await;
-    let id = stage.gateway.send(message("faster", MessagePriority::Immediate));
-    stage.gateway.acknowledged(id, "injected").await;
-    stage.gateway.sees("turn_completed").await;
-    assert!(stage.told().iter().any(|s| s == "assistant_message text steered: faster"));
-    assert_eq!(stage.told().iter().filter(|s| s.starts_with("turn_started")).count(), 1);
+    let harness = Harness::playing("steer", "work").await;
+    harness.gateway.sees("assistant_message tool Bash").await;
+    let id = harness.gateway.send(message("faster", MessagePriority::Immediate));
+    harness.gateway.acknowledged(id, "injected").await;
+    harness.gateway.sees("turn_completed").await;
+    assert!(harness.told().iter().any(|s| s == "assistant_message text steered: faster"));
+    assert_eq!(harness.told().iter().filter(|s| s.starts_with("turn_started")).count(), 1);
 
-    let stage = Stage::playing("", "ask").await;
-    stage.gateway.sees("question_asked").await;
-    let id = stage.gateway.send(message("say after", MessagePriority::Immediate));
-    stage.gateway.acknowledged(id, "received").await;
+    let harness = Harness::playing("", "ask").await;
+    harness.gateway.sees("question_asked").await;
+    let id = harness.gateway.send(message("say after", MessagePriority::Immediate));
+    harness.gateway.acknowledged(id, "received").await;
     let request_id = "c1".parse().unwrap();
-    stage.gateway.send(Command::Answer {
+    harness.gateway.send(Command::Answer {
         request_id,
         answers: answer("May the agent use Bash: touch x?", "Yes"),
         modified_input: None,
     });
-    stage.gateway.acknowledged(id, "injected").await;
-    stage.gateway.sees_nth("turn_completed", 2).await;
-    let story = stage.told();
+    harness.gateway.acknowledged(id, "injected").await;
+    harness.gateway.sees_nth("turn_completed", 2).await;
+    let story = harness.told();
     let at = |what: &str| story.iter().position(|s| s.starts_with(what)).unwrap();
     assert!(at("turn_completed") < at("message_ack injecting"));
 }
 
 #[tokio::test]
 async fn pause_stops_the_agent_and_all_events() {
-    let stage = Stage::playing("steer", "work").await;
-    stage.gateway.sees("assistant_message tool Bash").await;
-    let pause = stage.gateway.send(Command::Pause {});
-    stage.gateway.acknowledged(pause, "done").await;
-    let told = stage.told().len();
-    let id = stage.gateway.send(message("faster", MessagePriority::Immediate));
-    stage.gateway.acknowledged(id, "received").await;
-    assert_eq!(stage.told().len(), told + 1, "only that the sidecar has the message");
-    let resume = stage.gateway.send(Command::Resume {});
-    stage.gateway.acknowledged(resume, "done").await;
-    stage.gateway.acknowledged(id, "injected").await;
-    stage.gateway.sees("turn_completed").await;
+    let harness = Harness::playing("steer", "work").await;
+    harness.gateway.sees("assistant_message tool Bash").await;
+    let pause = harness.gateway.send(Command::Pause {});
+    harness.gateway.acknowledged(pause, "done").await;
+    let told = harness.told().len();
+    let id = harness.gateway.send(message("faster", MessagePriority::Immediate));
+    harness.gateway.acknowledged(id, "received").await;
+    assert_eq!(harness.told().len(), told + 1, "only that the sidecar has the message");
+    let resume = harness.gateway.send(Command::Resume {});
+    harness.gateway.acknowledged(resume, "done").await;
+    harness.gateway.acknowledged(id, "injected").await;
+    harness.gateway.sees("turn_completed").await;
     // A paused turn can be interrupted.
-    stage.gateway.send(message("hang", MessagePriority::Queued));
-    stage.gateway.sees_nth("assistant_message tool Bash", 2).await;
-    let pause = stage.gateway.send(Command::Pause {});
-    stage.gateway.acknowledged(pause, "done").await;
-    let interrupt = stage.gateway.send(Command::Interrupt {});
-    stage.gateway.acknowledged(interrupt, "done").await;
+    harness.gateway.send(message("hang", MessagePriority::Queued));
+    harness.gateway.sees_nth("assistant_message tool Bash", 2).await;
+    let pause = harness.gateway.send(Command::Pause {});
+    harness.gateway.acknowledged(pause, "done").await;
+    let interrupt = harness.gateway.send(Command::Interrupt {});
+    harness.gateway.acknowledged(interrupt, "done").await;
 }
 
 #[tokio::test]
 async fn model_is_set_if_the_agent_offers_models() {
-    let stage = Stage::empty().await;
-    stage.begin(fake(""), false, None, |begin| begin.config.model_id = "large".into());
-    let settings = stage.event("agent_settings").await;
+    let harness = Harness::empty().await;
+    harness.begin(fake(""), false, None, |begin| begin.config.model_id = "large".into());
+    let settings = harness.event("agent_settings").await;
     assert_eq!(settings["modelId"], "large");
     assert_eq!(settings["availableModels"], serde_json::json!(["small", "large"]));
     let adjust =
         |model: &str| Command::Adjust { adjustment: Adjustment::SetModel { model_id: model.into() } };
-    let id = stage.gateway.send(adjust("small"));
-    stage.gateway.acknowledged(id, "done").await;
-    let id = stage.gateway.send(adjust("huge"));
-    stage.gateway.acknowledged(id, "invalid").await;
-    assert_eq!(stage.gateway.delivered().iter().filter(|e| e.kind() == "agent_settings").count(), 2);
+    let id = harness.gateway.send(adjust("small"));
+    harness.gateway.acknowledged(id, "done").await;
+    let id = harness.gateway.send(adjust("huge"));
+    harness.gateway.acknowledged(id, "invalid").await;
+    assert_eq!(harness.gateway.delivered().iter().filter(|e| e.kind() == "agent_settings").count(), 2);
 }
 
 fn allowance(usd: &str) -> Command {
@@ -227,24 +229,24 @@ fn allowance(usd: &str) -> Command {
 
 #[tokio::test]
 async fn spent_allowance_holds_the_agent_until_it_is_raised() {
-    let stage = Stage::empty().await;
-    stage.begin(fake(""), false, Some("spend a b c"), |begin| begin.allowance_usd = Some("2".into()));
-    stage.gateway.sees("budget_exceeded").await;
-    let pause = stage.gateway.send(Command::Pause {});
-    stage.gateway.acknowledged(pause, "done").await;
-    let told = stage.told();
+    let harness = Harness::empty().await;
+    harness.begin(fake(""), false, Some("spend a b c"), |begin| begin.allowance_usd = Some("2".into()));
+    harness.gateway.sees("budget_exceeded").await;
+    let pause = harness.gateway.send(Command::Pause {});
+    harness.gateway.acknowledged(pause, "done").await;
+    let told = harness.told();
     let has = |what: &str| told.iter().any(|line| line.starts_with(what));
     assert!(has("assistant_message text a") && !has("assistant_message text b"), "{told:#?}");
     assert_eq!(told.iter().filter(|line| line.starts_with("tool_result")).count(), 1, "{told:#?}");
     // A raised allowance does not end the owner's pause; the resume does.
-    let raise = stage.gateway.send(allowance("2.5"));
-    stage.gateway.acknowledged(raise, "done").await;
-    stage.gateway.send(Command::Resume {});
+    let raise = harness.gateway.send(allowance("2.5"));
+    harness.gateway.acknowledged(raise, "done").await;
+    harness.gateway.send(Command::Resume {});
     // The third dollar exceeds this allowance, too. The turn is not paused, and continues with a higher one.
-    stage.gateway.sees_nth("budget_exceeded", 2).await;
-    stage.gateway.send(allowance("10"));
-    stage.gateway.sees("turn_completed").await;
-    let told = stage.told();
+    harness.gateway.sees_nth("budget_exceeded", 2).await;
+    harness.gateway.send(allowance("10"));
+    harness.gateway.sees("turn_completed").await;
+    let told = harness.told();
     for said in ["a", "b", "c"] {
         let text = format!("assistant_message text {said}");
         assert_eq!(told.iter().filter(|line| **line == text).count(), 1, "{told:#?}");
@@ -254,15 +256,15 @@ async fn spent_allowance_holds_the_agent_until_it_is_raised() {
 #[tokio::test]
 async fn agent_is_held_before_a_call_that_exceeds_its_allowance() {
     // No table has the model's price. It is learned from the first two dollars; the third call takes one as well.
-    let stage = Stage::empty().await;
-    stage.begin(fake(""), false, Some("spend a b c"), |begin| begin.allowance_usd = Some("2.5".into()));
-    let held = stage.event("budget_exceeded").await;
+    let harness = Harness::empty().await;
+    harness.begin(fake(""), false, Some("spend a b c"), |begin| begin.allowance_usd = Some("2.5".into()));
+    let held = harness.event("budget_exceeded").await;
     assert_eq!((held["neededUsd"].as_str(), held["leftUsd"].as_str()), (Some("1"), Some("0.5")));
-    let told = stage.told();
+    let told = harness.told();
     let has = |what: &str| told.iter().any(|line| line == what);
     assert!(has("assistant_message text b") && !has("assistant_message text c"), "{told:#?}");
-    stage.gateway.send(allowance("10"));
-    stage.gateway.sees("turn_completed").await;
+    harness.gateway.send(allowance("10"));
+    harness.gateway.sees("turn_completed").await;
 }
 
 #[tokio::test]
@@ -270,20 +272,24 @@ async fn unmetered_agent_waits_for_the_permission_of_its_owner() {
     // The agent reports no cost, and its model has no price.
     let mut options = fake("");
     options["agent"] = "codex".into();
-    let stage = Stage::empty().await;
-    stage.begin(options.clone(), false, Some("say hello"), |begin| begin.allowance_usd = Some("5".into()));
-    stage.gateway.sees("turn_started").await;
-    assert_eq!(stage.abilities()["unmetered"], true);
-    let pause = stage.gateway.send(Command::Pause {});
-    stage.gateway.acknowledged(pause, "done").await;
-    assert!(!stage.told().iter().any(|line| line.starts_with("assistant_message")), "{:#?}", stage.told());
-    stage.gateway.send(Command::Resume {});
-    stage.gateway.sees("turn_completed").await;
+    let harness = Harness::empty().await;
+    harness.begin(options.clone(), false, Some("say hello"), |begin| begin.allowance_usd = Some("5".into()));
+    harness.gateway.sees("turn_started").await;
+    assert_eq!(harness.abilities()["unmetered"], true);
+    let pause = harness.gateway.send(Command::Pause {});
+    harness.gateway.acknowledged(pause, "done").await;
+    assert!(
+        !harness.told().iter().any(|line| line.starts_with("assistant_message")),
+        "{:#?}",
+        harness.told()
+    );
+    harness.gateway.send(Command::Resume {});
+    harness.gateway.sees("turn_completed").await;
     // Allowed from the beginning.
-    let stage = Stage::empty().await;
-    stage.begin(options, false, Some("say hello"), |begin| begin.allow_unmetered = true);
-    stage.gateway.sees("turn_completed").await;
-    assert_eq!(stage.abilities()["unmetered"], true);
+    let harness = Harness::empty().await;
+    harness.begin(options, false, Some("say hello"), |begin| begin.allow_unmetered = true);
+    harness.gateway.sees("turn_completed").await;
+    assert_eq!(harness.abilities()["unmetered"], true);
 }
 
 /// The server is away before its pause arrives, so the sidecar pauses and resumes the agent on its own.
@@ -291,20 +297,24 @@ async fn unmetered_agent_waits_for_the_permission_of_its_owner() {
 async fn end_of_an_outage_is_no_permission_for_unmetered_work() {
     let mut options = fake("");
     options["agent"] = "codex".into();
-    let stage = Stage::launched(|launch| launch.offline.unpriced_seconds = 0.1).await;
-    stage.begin(options, false, Some("say hello"), |begin| begin.allowance_usd = Some("5".into()));
-    stage.gateway.sees("turn_started").await;
-    outage_with_a_pause(&stage.gateway, &stage.folders).await;
-    assert!(!stage.told().iter().any(|line| line.starts_with("assistant_message")), "{:#?}", stage.told());
-    let resume = stage.gateway.send(Command::Resume {});
-    stage.gateway.acknowledged(resume, "done").await;
-    stage.gateway.sees("turn_completed").await;
+    let harness = Harness::launched(|launch| launch.offline.unpriced_seconds = 0.1).await;
+    harness.begin(options, false, Some("say hello"), |begin| begin.allowance_usd = Some("5".into()));
+    harness.gateway.sees("turn_started").await;
+    outage_with_a_pause(&harness.gateway, &harness.folders).await;
+    assert!(
+        !harness.told().iter().any(|line| line.starts_with("assistant_message")),
+        "{:#?}",
+        harness.told()
+    );
+    let resume = harness.gateway.send(Command::Resume {});
+    harness.gateway.acknowledged(resume, "done").await;
+    harness.gateway.sees("turn_completed").await;
 }
 
 #[tokio::test]
 async fn agent_without_cost_reports_is_unmetered_after_one_turn() {
-    let stage = Stage::playing("", "say hello").await;
-    stage.gateway.sees("turn_completed").await;
-    let unmetered = |_: &crate::gateway::Gateway| (stage.abilities()["unmetered"] == true).then_some(());
-    stage.gateway.until("its missing capabilities", unmetered).await;
+    let harness = Harness::playing("", "say hello").await;
+    harness.gateway.sees("turn_completed").await;
+    let unmetered = |_: &crate::gateway::Gateway| (harness.abilities()["unmetered"] == true).then_some(());
+    harness.gateway.until("its missing capabilities", unmetered).await;
 }

@@ -7,7 +7,7 @@ use pilothouse_model_server::{ModelServer, Request, Script, Step, fixture};
 use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
-use super::{Stage, workspace};
+use super::{Harness, workspace};
 use crate::sidecar::message;
 use crate::verdicts::Verdict;
 
@@ -24,8 +24,8 @@ fn program() -> Option<PathBuf> {
 }
 
 /// The agent gets its own home and the scripted model.
-fn options(program: &Path, model: &ModelServer, stage: &Stage) -> Value {
-    let home = stage.folders.root().join("agent-home");
+fn options(program: &Path, model: &ModelServer, harness: &Harness) -> Value {
+    let home = harness.folders.root().join("agent-home");
     std::fs::create_dir_all(&home).unwrap();
     json!({ "agent": "claude-code-acp", "command": program, "env": {
         "HOME": home, "ANTHROPIC_BASE_URL": model.base_url(), "ANTHROPIC_API_KEY": "sk-ant-scripted-model",
@@ -53,20 +53,20 @@ fn bash(command: &str) -> Step {
 async fn the_real_agent_makes_the_tests_pass() {
     let Some(program) = program() else { return };
     let model = ModelServer::start(fixture::make_the_tests_pass().unwrap()).await.unwrap();
-    let stage = Stage::empty().await;
-    fixture::broken_calculator(&workspace(&stage.folders)).unwrap();
-    let options = options(&program, &model, &stage);
-    stage.begin(options, false, Some(fixture::TASK), |begin| {
+    let harness = Harness::empty().await;
+    fixture::broken_calculator(&workspace(&harness.folders)).unwrap();
+    let options = options(&program, &model, &harness);
+    harness.begin(options, false, Some(fixture::TASK), |begin| {
         begin.config.allowed_tools = ["Bash", "Read", "Edit"].map(Into::into).to_vec();
     });
-    stage.gateway.sees("turn_completed").await;
-    assert!(fixture::tests_pass(&workspace(&stage.folders)).unwrap(), "{:#?}", stage.told());
-    let story = stage.told();
+    harness.gateway.sees("turn_completed").await;
+    assert!(fixture::tests_pass(&workspace(&harness.folders)).unwrap(), "{:#?}", harness.told());
+    let story = harness.told();
     let calls = story.iter().filter(|s| s.starts_with("assistant_message tool")).count();
     assert_eq!(calls, story.iter().filter(|s| s.starts_with("tool_result")).count());
     assert_eq!(calls, 7, "{story:#?}");
     assert!(story.iter().any(|s| s.starts_with("usage_update")));
-    let all: String = stage.gateway.delivered().iter().map(|e| e.body.to_string()).collect();
+    let all: String = harness.gateway.delivered().iter().map(|e| e.body.to_string()).collect();
     assert!(!all.contains("sk-ant-scripted-model"));
 }
 
@@ -81,10 +81,10 @@ async fn real_agent_asks_is_interrupted_and_resumes_after_a_kill() {
         Step::text("I remember."),
     ];
     let model = ModelServer::start(script(steps)).await.unwrap();
-    let stage = Stage::empty().await;
-    let agent = options(&program, &model, &stage);
-    stage.begin(agent.clone(), false, Some("the word of the day is heliotrope"), |_| {});
-    let asked = stage.event("question_asked").await;
+    let harness = Harness::empty().await;
+    let agent = options(&program, &model, &harness);
+    harness.begin(agent.clone(), false, Some("the word of the day is heliotrope"), |_| {});
+    let asked = harness.event("question_asked").await;
     let question = &asked["questions"][0];
     assert!(question["question"].as_str().unwrap().contains("Bash"), "{question}");
     let mut labels =
@@ -92,25 +92,25 @@ async fn real_agent_asks_is_interrupted_and_resumes_after_a_kill() {
     let label = labels.find(|label| !label.contains("lways")).unwrap().to_owned();
     let answers = vec![Answer { question: question["question"].as_str().unwrap().into(), answer: label }];
     let request_id = asked["requestId"].as_str().unwrap().parse().unwrap();
-    let id = stage.gateway.send(Command::Answer { request_id, answers, modified_input: None });
-    stage.gateway.acknowledged(id, "done").await;
-    stage.gateway.sees("tool_result").await;
-    assert!(workspace(&stage.folders).join("asked-for").exists());
+    let id = harness.gateway.send(Command::Answer { request_id, answers, modified_input: None });
+    harness.gateway.acknowledged(id, "done").await;
+    harness.gateway.sees("tool_result").await;
+    assert!(workspace(&harness.folders).join("asked-for").exists());
     // Waiting needs no permission, so the agent does not ask.
-    stage.gateway.sees_nth("assistant_message tool Bash", 2).await;
-    let interrupt = stage.gateway.send(Command::Interrupt {});
-    stage.gateway.acknowledged(interrupt, "done").await;
-    assert!(!stage.told().iter().any(|s| s.starts_with("turn_completed")));
-    assert_eq!(stage.told().iter().filter(|s| s.starts_with("tool_result")).count(), 2);
+    harness.gateway.sees_nth("assistant_message tool Bash", 2).await;
+    let interrupt = harness.gateway.send(Command::Interrupt {});
+    harness.gateway.acknowledged(interrupt, "done").await;
+    assert!(!harness.told().iter().any(|s| s.starts_with("turn_completed")));
+    assert_eq!(harness.told().iter().filter(|s| s.starts_with("tool_result")).count(), 2);
 
-    stage.gateway.send(message("go on", MessagePriority::Queued));
-    stage.gateway.sees("turn_completed").await;
-    assert!(stage.told().iter().any(|s| s.contains("I go on after that.")));
+    harness.gateway.send(message("go on", MessagePriority::Queued));
+    harness.gateway.sees("turn_completed").await;
+    assert!(harness.told().iter().any(|s| s.contains("I go on after that.")));
 
-    let stage = stage.next_run().await;
-    stage.begin(agent, true, Some("what was the word?"), |_| {});
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.told();
+    let harness = harness.next_run().await;
+    harness.begin(agent, true, Some("what was the word?"), |_| {});
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.told();
     assert!(story.iter().any(|s| s.contains("I remember.")), "{story:#?}");
     assert!(
         !story.iter().any(|s| s.contains("something long") || s.starts_with("tool_result")),
@@ -128,21 +128,21 @@ async fn real_agent_is_paused_with_its_connection_open() {
         Step::text("unused"),
     ];
     let model = ModelServer::start(script(steps)).await.unwrap();
-    let stage = Stage::empty().await;
-    stage.begin(options(&program, &model, &stage), false, Some("speak"), |_| {});
+    let harness = Harness::empty().await;
+    harness.begin(options(&program, &model, &harness), false, Some("speak"), |_| {});
     model.wait_until(|requests| requests.iter().any(|request| request.step.is_some())).await;
-    let pause = stage.gateway.send(Command::Pause {});
-    stage.gateway.acknowledged(pause, "done").await;
-    let told = stage.told().len();
+    let pause = harness.gateway.send(Command::Pause {});
+    harness.gateway.acknowledged(pause, "done").await;
+    let told = harness.told().len();
     // The model continues its answer although the agent is idle.
     model.open("half");
-    let beats = stage.gateway.heartbeats();
-    stage.gateway.until("time passes", |gateway| (gateway.heartbeats() >= beats + 15).then_some(())).await;
-    assert_eq!(stage.told().len(), told);
-    let resume = stage.gateway.send(Command::Resume {});
-    stage.gateway.acknowledged(resume, "done").await;
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.told();
+    let beats = harness.gateway.heartbeats();
+    harness.gateway.until("time passes", |gateway| (gateway.heartbeats() >= beats + 15).then_some(())).await;
+    assert_eq!(harness.told().len(), told);
+    let resume = harness.gateway.send(Command::Resume {});
+    harness.gateway.acknowledged(resume, "done").await;
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.told();
     assert!(story.iter().any(|s| s.ends_with("and its second half.")), "{story:#?}");
     assert_eq!(prompts(&model).len(), 1, "the call that was under way was not made again");
 }
@@ -153,20 +153,20 @@ async fn real_agent_is_steered_if_it_advertises_steering() {
     let wait = "until [ -e go ]; do sleep 0.1; done";
     let steps = [Step { text: Some("I work.".into()), ..bash(wait) }, Step::text("I was steered.")];
     let model = ModelServer::start(script(steps)).await.unwrap();
-    let stage = Stage::empty().await;
-    stage.begin(options(&program, &model, &stage), false, Some("work"), |begin| {
+    let harness = Harness::empty().await;
+    harness.begin(options(&program, &model, &harness), false, Some("work"), |begin| {
         begin.config.allowed_tools = vec!["Bash".into()];
     });
-    stage.gateway.sees("assistant_message tool Bash").await;
-    if stage.abilities()["steerMidTurn"] != true {
+    harness.gateway.sees("assistant_message tool Bash").await;
+    if harness.abilities()["steerMidTurn"] != true {
         println!("not tested: this version of claude-agent-acp advertises no way to steer");
         return;
     }
-    let id = stage.gateway.send(message("rather quickly", MessagePriority::Immediate));
-    stage.gateway.acknowledged(id, "injected").await;
-    std::fs::write(workspace(&stage.folders).join("go"), "").unwrap();
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.told();
+    let id = harness.gateway.send(message("rather quickly", MessagePriority::Immediate));
+    harness.gateway.acknowledged(id, "injected").await;
+    std::fs::write(workspace(&harness.folders).join("go"), "").unwrap();
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.told();
     assert_eq!(story.iter().filter(|s| s.starts_with("turn_started")).count(), 1, "{story:#?}");
     assert!(story.iter().any(|s| s == "assistant_message text I was steered."), "{story:#?}");
     assert!(
@@ -180,15 +180,15 @@ async fn real_agent_in_a_project_follows_verdicts() {
     let Some(program) = program() else { return };
     let steps = [bash("touch first"), bash("touch second"), Step::text("So be it.")];
     let model = ModelServer::start(script(steps)).await.unwrap();
-    let stage = Stage::in_project([Verdict::Ask, Verdict::Deny("Only one.")]).await;
-    stage.begin(options(&program, &model, &stage), false, Some("make two files"), |_| {});
-    let asked = stage.gateway.asks_for_permission(1).await;
-    assert!(!workspace(&stage.folders).join("first").exists());
-    stage.gateway.decide(&asked, "Allow", None);
-    stage.gateway.sees_nth("tool_result", 2).await;
-    let made = ["first", "second"].map(|name| workspace(&stage.folders).join(name).exists());
-    assert_eq!(made, [true, false], "{:#?}", stage.told());
-    let asked = stage.gateway.authorizations();
+    let harness = Harness::in_project([Verdict::Ask, Verdict::Deny("Only one.")]).await;
+    harness.begin(options(&program, &model, &harness), false, Some("make two files"), |_| {});
+    let asked = harness.gateway.asks_for_permission(1).await;
+    assert!(!workspace(&harness.folders).join("first").exists());
+    harness.gateway.decide(&asked, "Allow", None);
+    harness.gateway.sees_nth("tool_result", 2).await;
+    let made = ["first", "second"].map(|name| workspace(&harness.folders).join(name).exists());
+    assert_eq!(made, [true, false], "{:#?}", harness.told());
+    let asked = harness.gateway.authorizations();
     let calls = asked.iter().map(|asked| (asked["tool"].clone(), asked["arguments"]["command"].clone()));
     let expected = ["touch first", "touch second"].map(|command| (json!("Bash"), json!(command)));
     assert_eq!(calls.collect::<Vec<_>>(), expected);

@@ -6,7 +6,7 @@ use pilothouse_domain::value::{Adjustment, McpToolDefinition, MessagePriority};
 use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
-use super::{Stage, fake};
+use super::{Harness, fake};
 use crate::sidecar::{config, message};
 
 fn impatient(can: &str) -> Value {
@@ -16,17 +16,17 @@ fn impatient(can: &str) -> Value {
 }
 
 /// For each process of the agent, whether it resumed the conversation.
-fn taken_up(stage: &Stage) -> Vec<bool> {
-    let told = stage.gateway.delivered();
+fn taken_up(harness: &Harness) -> Vec<bool> {
+    let told = harness.gateway.delivered();
     let connected = told.iter().filter(|e| e.body["name"] == "agent_connected");
     connected.map(|e| e.body["detail"]["conversationTakenUp"].as_bool().unwrap()).collect()
 }
 
-async fn interrupted_in_vain(stage: &Stage) {
-    stage.gateway.sees("turn_started").await;
-    let interrupt = stage.gateway.send(Command::Interrupt {});
-    stage.gateway.acknowledged(interrupt, "done").await;
-    let story = stage.told();
+async fn interrupted_in_vain(harness: &Harness) {
+    harness.gateway.sees("turn_started").await;
+    let interrupt = harness.gateway.send(Command::Interrupt {});
+    harness.gateway.acknowledged(interrupt, "done").await;
+    let story = harness.told();
     let at = |what: &str| story.iter().position(|s| s.starts_with(what)).unwrap();
     assert!(at("notice agent_killed") < at("interrupt_ack done"), "{story:#?}");
     assert!(!story.iter().any(|s| s.starts_with("session_end")));
@@ -34,28 +34,28 @@ async fn interrupted_in_vain(stage: &Stage) {
 
 #[tokio::test]
 async fn agent_that_ignores_an_interrupt_is_killed_and_resumed() {
-    let stage = Stage::empty().await;
-    stage.begin(impatient("load"), false, Some("stubborn"), |_| {});
-    interrupted_in_vain(&stage).await;
-    let id = stage.gateway.send(message("say again", MessagePriority::Queued));
-    stage.gateway.acknowledged(id, "injected").await;
-    stage.gateway.sees("turn_completed").await;
-    assert_eq!(taken_up(&stage), [false, true]);
-    let story = stage.told();
+    let harness = Harness::empty().await;
+    harness.begin(impatient("load"), false, Some("stubborn"), |_| {});
+    interrupted_in_vain(&harness).await;
+    let id = harness.gateway.send(message("say again", MessagePriority::Queued));
+    harness.gateway.acknowledged(id, "injected").await;
+    harness.gateway.sees("turn_completed").await;
+    assert_eq!(taken_up(&harness), [false, true]);
+    let story = harness.told();
     assert!(story.iter().any(|s| s == "assistant_message text again"), "{story:#?}");
     assert!(!story.iter().any(|s| s.contains("past")), "earlier updates are not published again");
 }
 
 #[tokio::test]
 async fn unresumable_agent_restarts_with_a_notice_and_instructions() {
-    let stage = Stage::empty().await;
-    stage.begin(impatient(""), false, Some("stubborn"), |begin| {
+    let harness = Harness::empty().await;
+    harness.begin(impatient(""), false, Some("stubborn"), |begin| {
         begin.config.composed_system_prompt = "Be brief.".into();
     });
-    interrupted_in_vain(&stage).await;
-    stage.gateway.send(message("introduction", MessagePriority::Queued));
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.told();
+    interrupted_in_vain(&harness).await;
+    harness.gateway.send(message("introduction", MessagePriority::Queued));
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.told();
     let at = |what: &str| story.iter().position(|s| s.starts_with(what)).unwrap();
     assert!(at("notice agent_killed") < at("notice conversation_lost"), "{story:#?}");
     assert!(story.iter().any(|s| s.ends_with("Be brief.")), "it is a new conversation: {story:#?}");
@@ -63,106 +63,110 @@ async fn unresumable_agent_restarts_with_a_notice_and_instructions() {
 
 #[tokio::test]
 async fn message_lost_with_a_killed_agent_is_refused_and_not_resent() {
-    let stage = Stage::empty().await;
-    stage.begin(impatient("load,steer,silent"), false, Some("stubborn"), |_| {});
-    stage.gateway.sees("turn_started").await;
-    let steering = stage.gateway.send(message("say faster", MessagePriority::Immediate));
-    stage.gateway.acknowledged(steering, "injecting").await;
-    interrupted_in_vain(&stage).await;
-    stage.gateway.acknowledged(steering, "turn-over").await;
-    stage.gateway.send(message("say again", MessagePriority::Queued));
-    stage.gateway.sees("turn_completed").await;
-    assert!(!stage.told().iter().any(|s| s.contains("faster")), "{:#?}", stage.told());
+    let harness = Harness::empty().await;
+    harness.begin(impatient("load,steer,silent"), false, Some("stubborn"), |_| {});
+    harness.gateway.sees("turn_started").await;
+    let steering = harness.gateway.send(message("say faster", MessagePriority::Immediate));
+    harness.gateway.acknowledged(steering, "injecting").await;
+    interrupted_in_vain(&harness).await;
+    harness.gateway.acknowledged(steering, "turn-over").await;
+    harness.gateway.send(message("say again", MessagePriority::Queued));
+    harness.gateway.sees("turn_completed").await;
+    assert!(!harness.told().iter().any(|s| s.contains("faster")), "{:#?}", harness.told());
 }
 
 #[tokio::test]
 async fn agent_that_ended_between_turns_restarts_on_a_message() {
-    let stage = Stage::playing("load", "leave").await;
-    stage.gateway.sees("turn_completed").await;
-    stage.gateway.sees("notice agent_ended").await;
-    stage.gateway.send(message("say again", MessagePriority::Queued));
-    stage.gateway.sees_nth("turn_completed", 2).await;
-    assert_eq!(taken_up(&stage), [false, true]);
+    let harness = Harness::playing("load", "leave").await;
+    harness.gateway.sees("turn_completed").await;
+    harness.gateway.sees("notice agent_ended").await;
+    harness.gateway.send(message("say again", MessagePriority::Queued));
+    harness.gateway.sees_nth("turn_completed", 2).await;
+    assert_eq!(taken_up(&harness), [false, true]);
 }
 
-fn reload(stage: &Stage, can: &str, prompt: &str, server: &str) -> CommandId {
+fn reload(harness: &Harness, can: &str, prompt: &str, server: &str) -> CommandId {
     let mut config = config(fake(can));
     config.model_id = "default".into();
     config.composed_system_prompt = prompt.into();
     let tool = json!({"name": "t", "description": "d", "inputSchema": "{}", "serverUri": format!("stdio://{server}")});
     config.custom_tools = vec![serde_json::from_value::<McpToolDefinition>(tool).unwrap()];
-    stage.gateway.send(Command::ReloadConfig { config: Box::new(config) })
+    harness.gateway.send(Command::ReloadConfig { config: Box::new(config) })
 }
 
 #[tokio::test]
 async fn reload_restarts_the_agent_in_the_same_conversation() {
-    let stage = Stage::playing("load", "say before").await;
-    stage.gateway.sees("turn_completed").await;
-    assert_eq!(stage.abilities()["hotReload"], true);
-    let id = reload(&stage, "load", "Be brief.", "/opt/tools");
-    stage.gateway.acknowledged(id, "done").await;
-    assert_eq!(taken_up(&stage), [false, true]);
-    stage.gateway.send(message("servers", MessagePriority::Queued));
-    stage.gateway.sees_nth("turn_completed", 2).await;
-    assert!(stage.told().iter().any(|s| s.contains("/opt/tools")), "{:#?}", stage.told());
-    stage.gateway.send(message("introduction", MessagePriority::Queued));
-    stage.gateway.sees_nth("turn_completed", 3).await;
-    assert!(stage.told().iter().any(|s| s.ends_with("Be brief.")), "{:#?}", stage.told());
+    let harness = Harness::playing("load", "say before").await;
+    harness.gateway.sees("turn_completed").await;
+    assert_eq!(harness.abilities()["hotReload"], true);
+    let id = reload(&harness, "load", "Be brief.", "/opt/tools");
+    harness.gateway.acknowledged(id, "done").await;
+    assert_eq!(taken_up(&harness), [false, true]);
+    harness.gateway.send(message("servers", MessagePriority::Queued));
+    harness.gateway.sees_nth("turn_completed", 2).await;
+    assert!(harness.told().iter().any(|s| s.contains("/opt/tools")), "{:#?}", harness.told());
+    harness.gateway.send(message("introduction", MessagePriority::Queued));
+    harness.gateway.sees_nth("turn_completed", 3).await;
+    assert!(harness.told().iter().any(|s| s.ends_with("Be brief.")), "{:#?}", harness.told());
 }
 
 #[tokio::test]
 async fn impossible_reload_is_refused_and_keeps_the_configuration() {
     // The agent cannot resume conversations.
-    let stage = Stage::playing("", "say before").await;
-    stage.gateway.sees("turn_completed").await;
-    assert_eq!(stage.abilities()["hotReload"], false);
-    let id = reload(&stage, "", "Be brief.", "/opt/tools");
-    stage.gateway.acknowledged(id, "not-supported").await;
+    let harness = Harness::playing("", "say before").await;
+    harness.gateway.sees("turn_completed").await;
+    assert_eq!(harness.abilities()["hotReload"], false);
+    let id = reload(&harness, "", "Be brief.", "/opt/tools");
+    harness.gateway.acknowledged(id, "not-supported").await;
 
     // During a turn.
-    let stage = Stage::playing("load", "hang").await;
-    stage.gateway.sees("assistant_message tool Bash").await;
-    let id = reload(&stage, "load", "", "/opt/tools");
-    stage.gateway.acknowledged(id, "invalid").await;
-    let interrupt = stage.gateway.send(Command::Interrupt {});
-    stage.gateway.acknowledged(interrupt, "done").await;
+    let harness = Harness::playing("load", "hang").await;
+    harness.gateway.sees("assistant_message tool Bash").await;
+    let id = reload(&harness, "load", "", "/opt/tools");
+    harness.gateway.acknowledged(id, "invalid").await;
+    let interrupt = harness.gateway.send(Command::Interrupt {});
+    harness.gateway.acknowledged(interrupt, "done").await;
 
     // The agent fails to start with the new configuration, and starts with the old one.
-    let id = reload(&stage, "load", "", "/opt/broken");
-    stage.gateway.acknowledged(id, "invalid").await;
-    stage.gateway.send(message("servers", MessagePriority::Queued));
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.told();
+    let id = reload(&harness, "load", "", "/opt/broken");
+    harness.gateway.acknowledged(id, "invalid").await;
+    harness.gateway.send(message("servers", MessagePriority::Queued));
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.told();
     assert!(!story.iter().any(|s| s.contains("/opt/broken") || s.starts_with("session_end")), "{story:#?}");
-    assert_eq!(taken_up(&stage), [false, true]);
+    assert_eq!(taken_up(&harness), [false, true]);
 }
 
-fn compact(stage: &Stage, instructions: &str) -> CommandId {
+fn compact(harness: &Harness, instructions: &str) -> CommandId {
     let adjustment = Adjustment::Compact { instructions: Some(instructions.into()) };
-    stage.gateway.send(Command::Adjust { adjustment })
+    harness.gateway.send(Command::Adjust { adjustment })
 }
 
 #[tokio::test]
 async fn compaction_is_an_agent_command_and_no_turn() {
-    let stage = Stage::playing("compact", "ask").await;
-    stage.gateway.sees("question_asked").await;
-    assert_eq!(stage.abilities()["compaction"], true);
-    let id = compact(&stage, "the tests");
+    let harness = Harness::playing("compact", "ask").await;
+    harness.gateway.sees("question_asked").await;
+    assert_eq!(harness.abilities()["compaction"], true);
+    let id = compact(&harness, "the tests");
     // The compaction waits for the end of the turn, and messages wait for the end of the compaction.
-    let said = stage.gateway.send(message("say after", MessagePriority::Queued));
-    stage.gateway.acknowledged(said, "received").await;
+    let said = harness.gateway.send(message("say after", MessagePriority::Queued));
+    harness.gateway.acknowledged(said, "received").await;
     let answers = vec![pilothouse_domain::value::Answer {
         question: "May the agent use Bash: touch x?".into(),
         answer: "Yes".into(),
     }];
-    stage.gateway.send(Command::Answer { request_id: "c1".parse().unwrap(), answers, modified_input: None });
-    stage.gateway.acknowledged(id, "done").await;
-    stage.gateway.sees_nth("turn_completed", 2).await;
-    let story = stage.told();
+    harness.gateway.send(Command::Answer {
+        request_id: "c1".parse().unwrap(),
+        answers,
+        modified_input: None,
+    });
+    harness.gateway.acknowledged(id, "done").await;
+    harness.gateway.sees_nth("turn_completed", 2).await;
+    let story = harness.told();
     let at = |what: &str| story.iter().position(|s| s.starts_with(what)).unwrap();
     assert!(at("turn_completed") < at("notice compacted") && at("notice compacted") < at("adjust_ack done"));
     assert!(at("adjust_ack done") < at("message_ack injecting"), "{story:#?}");
-    assert_eq!(stage.event("notice compacted").await["summary"], "Summarised: the tests");
+    assert_eq!(harness.event("notice compacted").await["summary"], "Summarised: the tests");
     assert_eq!(story.iter().filter(|s| s.starts_with("turn_started")).count(), 2, "{story:#?}");
     assert!(!story.iter().any(|s| s.starts_with("assistant_message text Summarised")), "{story:#?}");
     assert!(story.iter().any(|s| s.starts_with("usage_update")), "its usage counts");
@@ -170,28 +174,28 @@ async fn compaction_is_an_agent_command_and_no_turn() {
 
 #[tokio::test]
 async fn unsupported_or_empty_compaction_is_refused() {
-    let stage = Stage::playing("", "say x").await;
-    stage.gateway.sees("turn_completed").await;
-    assert_eq!(stage.abilities()["compaction"], false);
-    stage.gateway.acknowledged(compact(&stage, ""), "not-supported").await;
+    let harness = Harness::playing("", "say x").await;
+    harness.gateway.sees("turn_completed").await;
+    assert_eq!(harness.abilities()["compaction"], false);
+    harness.gateway.acknowledged(compact(&harness, ""), "not-supported").await;
 
-    let stage = Stage::empty().await;
-    stage.begin(fake("compact"), false, None, |_| {});
-    stage.gateway.sees("notice agent_connected").await;
-    stage.gateway.acknowledged(compact(&stage, ""), "invalid").await;
-    stage.gateway.send(message("say x", MessagePriority::Queued));
-    stage.gateway.sees("turn_completed").await;
-    let id = compact(&stage, "slowly");
-    let interrupt = stage.gateway.send(Command::Interrupt {});
-    stage.gateway.acknowledged(id, "invalid").await;
-    stage.gateway.acknowledged(interrupt, "done").await;
+    let harness = Harness::empty().await;
+    harness.begin(fake("compact"), false, None, |_| {});
+    harness.gateway.sees("notice agent_connected").await;
+    harness.gateway.acknowledged(compact(&harness, ""), "invalid").await;
+    harness.gateway.send(message("say x", MessagePriority::Queued));
+    harness.gateway.sees("turn_completed").await;
+    let id = compact(&harness, "slowly");
+    let interrupt = harness.gateway.send(Command::Interrupt {});
+    harness.gateway.acknowledged(id, "invalid").await;
+    harness.gateway.acknowledged(interrupt, "done").await;
 }
 
 #[tokio::test]
 async fn reported_abilities_match_the_agent() {
-    let stage = Stage::playing("steer", "say x").await;
-    stage.gateway.sees("turn_completed").await;
-    let can = stage.abilities();
+    let harness = Harness::playing("steer", "say x").await;
+    harness.gateway.sees("turn_completed").await;
+    let can = harness.abilities();
     let yes = ["steerMidTurn", "pause", "approvals", "modelSwitch", "allowance"];
     let all = can.as_object().unwrap();
     // Its turns show whether its spend is known.
@@ -203,45 +207,45 @@ async fn reported_abilities_match_the_agent() {
 
 #[tokio::test]
 async fn a_conversation_that_its_model_refuses_is_begun_anew_in_the_same_turn() {
-    let stage = Stage::playing("load,breaks", "hang").await;
-    stage.gateway.sees("assistant_message tool Bash").await;
-    let interrupt = stage.gateway.send(Command::Interrupt {});
-    stage.gateway.acknowledged(interrupt, "done").await;
-    stage.gateway.send(message("introduction", MessagePriority::Queued));
-    stage.gateway.sees("turn_completed").await;
-    assert_eq!(taken_up(&stage), [false, false]);
-    let story = stage.told();
+    let harness = Harness::playing("load,breaks", "hang").await;
+    harness.gateway.sees("assistant_message tool Bash").await;
+    let interrupt = harness.gateway.send(Command::Interrupt {});
+    harness.gateway.acknowledged(interrupt, "done").await;
+    harness.gateway.send(message("introduction", MessagePriority::Queued));
+    harness.gateway.sees("turn_completed").await;
+    assert_eq!(taken_up(&harness), [false, false]);
+    let story = harness.told();
     assert!(story.iter().any(|s| s == "notice conversation_lost"), "{story:#?}");
     assert_eq!(story.iter().filter(|s| s.starts_with("turn_started")).count(), 2, "{story:#?}");
-    let said = stage.event("assistant_message text").await;
+    let said = harness.event("assistant_message text").await;
     assert!(said["content"]["text"].as_str().unwrap().contains("hang"), "it reads what was done: {said}");
 }
 
 #[tokio::test]
 async fn unresumable_conversation_is_loaded() {
-    let stage = Stage::playing("resume,load", "leave").await;
-    stage.gateway.sees("turn_completed").await;
-    stage.gateway.sees("notice agent_ended").await;
-    stage.gateway.send(message("say again", MessagePriority::Queued));
-    stage.gateway.sees_nth("turn_completed", 2).await;
-    assert_eq!(taken_up(&stage), [false, true]);
+    let harness = Harness::playing("resume,load", "leave").await;
+    harness.gateway.sees("turn_completed").await;
+    harness.gateway.sees("notice agent_ended").await;
+    harness.gateway.send(message("say again", MessagePriority::Queued));
+    harness.gateway.sees_nth("turn_completed", 2).await;
+    assert_eq!(taken_up(&harness), [false, true]);
 }
 
 #[tokio::test]
 async fn agent_that_lost_its_conversation_gets_an_account() {
-    let stage = Stage::empty().await;
-    stage.begin(fake(""), false, Some("terminal"), |begin| {
+    let harness = Harness::empty().await;
+    harness.begin(fake(""), false, Some("terminal"), |begin| {
         begin.config.objective = "Build the bridge.".into();
     });
-    stage.gateway.sees("turn_completed").await;
-    stage.gateway.send(message("say the piers stand", MessagePriority::Queued));
-    stage.gateway.sees_nth("turn_completed", 2).await;
-    let stage = stage.next_run().await;
-    stage.begin(fake(""), true, Some("introduction"), |begin| {
+    harness.gateway.sees("turn_completed").await;
+    harness.gateway.send(message("say the piers stand", MessagePriority::Queued));
+    harness.gateway.sees_nth("turn_completed", 2).await;
+    let harness = harness.next_run().await;
+    harness.begin(fake(""), true, Some("introduction"), |begin| {
         begin.config.objective = "Build the bridge.".into();
     });
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.told();
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.told();
     assert!(story.iter().any(|line| line.starts_with("notice conversation_lost")), "{story:#?}");
     let read = story.iter().find(|line| line.starts_with("assistant_message text")).unwrap();
     for known in [
@@ -256,11 +260,11 @@ async fn agent_that_lost_its_conversation_gets_an_account() {
 
 #[tokio::test]
 async fn run_without_saved_state_gets_the_task() {
-    let stage = Stage::empty().await;
-    stage.begin(fake("load"), true, Some("introduction"), |begin| {
+    let harness = Harness::empty().await;
+    harness.begin(fake("load"), true, Some("introduction"), |begin| {
         begin.config.objective = "Build the bridge.".into();
     });
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.told();
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.told();
     assert!(story.iter().any(|line| line.contains("Build the bridge.")), "{story:#?}");
 }

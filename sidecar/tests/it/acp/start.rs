@@ -6,27 +6,28 @@ use pilothouse_domain::CommandId;
 use pilothouse_domain::value::MessagePriority;
 use pilothouse_wire::Command;
 
-use super::{Stage, fake, workspace};
+use super::{Harness, fake, workspace};
 use crate::gateway::{GIF, Gateway, PNG, base64};
 use crate::sidecar::{message, message_with};
 
 /// An agent that was started by `begin` and has answered nothing.
-async fn starting(can: &str, prompt: &str) -> (Stage, CommandId) {
+async fn starting(can: &str, prompt: &str) -> (Harness, CommandId) {
     starting_with(can, prompt, &[]).await
 }
 
 /// Like [`starting`], with images of the prompt.
-async fn starting_with(can: &str, prompt: &str, images: &[&[u8]]) -> (Stage, CommandId) {
-    let stage = Stage::empty().await;
-    let gate = workspace(&stage.folders).join("gate");
+async fn starting_with(can: &str, prompt: &str, images: &[&[u8]]) -> (Harness, CommandId) {
+    let harness = Harness::empty().await;
+    let gate = workspace(&harness.folders).join("gate");
     nix::unistd::mkfifo(&gate, Mode::from_bits_truncate(0o600)).unwrap();
-    let images = images.iter().map(|bytes| stage.gateway.image(bytes)).collect();
-    let begin = stage.begin(fake(&format!("late,{can}")), false, Some(prompt), |begin| begin.images = images);
-    stage.started(1).await;
-    (stage, begin)
+    let images = images.iter().map(|bytes| harness.gateway.image(bytes)).collect();
+    let begin =
+        harness.begin(fake(&format!("late,{can}")), false, Some(prompt), |begin| begin.images = images);
+    harness.started(1).await;
+    (harness, begin)
 }
 
-impl Stage {
+impl Harness {
     /// Waits until this many processes have started. Returns the id of the last one.
     async fn started(&self, count: usize) -> String {
         let started = workspace(&self.folders).join("started");
@@ -53,92 +54,92 @@ impl Stage {
 
 #[tokio::test]
 async fn stop_ends_an_agent_that_never_answers() {
-    let (stage, begin) = starting("", "say hello").await;
-    let process = stage.started(1).await;
-    stage.gateway.send_until_done(Command::Stop {}).await;
-    stage.is_gone(&process).await;
-    stage.gateway.acknowledged(begin, "no-agent").await;
+    let (harness, begin) = starting("", "say hello").await;
+    let process = harness.started(1).await;
+    harness.gateway.send_until_done(Command::Stop {}).await;
+    harness.is_gone(&process).await;
+    harness.gateway.acknowledged(begin, "no-agent").await;
 }
 
 #[tokio::test]
 async fn agent_paused_during_its_start_works_after_the_resume() {
-    let (stage, begin) = starting("", "say hello").await;
-    stage.gateway.send_until_done(Command::Pause {}).await;
-    assert!(!stage.gateway.has_seen("begin_ack done"), "the agent has not answered");
-    stage.open_gate();
-    stage.gateway.acknowledged(begin, "done").await;
-    stage.gateway.time_passes().await;
-    assert!(!stage.gateway.has_seen("turn_started"), "{:#?}", stage.told());
-    stage.gateway.send_until_done(Command::Resume {}).await;
-    stage.gateway.sees("turn_completed").await;
-    assert!(stage.gateway.position_of("resume_ack done") < stage.gateway.position_of("turn_started"));
-    assert_eq!(stage.told().iter().filter(|line| **line == "assistant_message text hello").count(), 1);
+    let (harness, begin) = starting("", "say hello").await;
+    harness.gateway.send_until_done(Command::Pause {}).await;
+    assert!(!harness.gateway.has_seen("begin_ack done"), "the agent has not answered");
+    harness.open_gate();
+    harness.gateway.acknowledged(begin, "done").await;
+    harness.gateway.time_passes().await;
+    assert!(!harness.gateway.has_seen("turn_started"), "{:#?}", harness.told());
+    harness.gateway.send_until_done(Command::Resume {}).await;
+    harness.gateway.sees("turn_completed").await;
+    assert!(harness.gateway.position_of("resume_ack done") < harness.gateway.position_of("turn_started"));
+    assert_eq!(harness.told().iter().filter(|line| **line == "assistant_message text hello").count(), 1);
 }
 
 #[tokio::test]
 async fn interrupt_during_the_start_withdraws_prompt_and_messages() {
-    let (stage, begin) = starting("", "say hello").await;
-    let sent = stage.gateway.send(message("say more", MessagePriority::Queued));
-    stage.gateway.acknowledged(sent, "received").await;
-    stage.gateway.send_until_done(Command::Interrupt {}).await;
-    stage.gateway.acknowledged(sent, "interrupted").await;
-    assert!(!stage.gateway.has_seen("begin_ack done"), "the agent has not answered");
-    stage.open_gate();
-    stage.gateway.acknowledged(begin, "done").await;
-    stage.gateway.time_passes().await;
-    assert!(!stage.gateway.has_seen("turn_started"), "{:#?}", stage.told());
+    let (harness, begin) = starting("", "say hello").await;
+    let sent = harness.gateway.send(message("say more", MessagePriority::Queued));
+    harness.gateway.acknowledged(sent, "received").await;
+    harness.gateway.send_until_done(Command::Interrupt {}).await;
+    harness.gateway.acknowledged(sent, "interrupted").await;
+    assert!(!harness.gateway.has_seen("begin_ack done"), "the agent has not answered");
+    harness.open_gate();
+    harness.gateway.acknowledged(begin, "done").await;
+    harness.gateway.time_passes().await;
+    assert!(!harness.gateway.has_seen("turn_started"), "{:#?}", harness.told());
     // The fake repeats what precedes a message.
-    stage.gateway.send(message("introduction", MessagePriority::Queued));
-    stage.gateway.sees("turn_completed").await;
-    assert!(stage.gateway.has_seen("assistant_message text say hello"), "{:#?}", stage.told());
-    assert!(!stage.gateway.has_seen("assistant_message text more"), "{:#?}", stage.told());
+    harness.gateway.send(message("introduction", MessagePriority::Queued));
+    harness.gateway.sees("turn_completed").await;
+    assert!(harness.gateway.has_seen("assistant_message text say hello"), "{:#?}", harness.told());
+    assert!(!harness.gateway.has_seen("assistant_message text more"), "{:#?}", harness.told());
 }
 
 #[tokio::test]
 async fn next_run_learns_the_task_of_a_conversation_without_prompts() {
-    let (stage, begin) = starting("load", "say hello").await;
-    stage.gateway.send_until_done(Command::Interrupt {}).await;
-    stage.open_gate();
-    stage.gateway.acknowledged(begin, "done").await;
-    let stage = stage.next_run().await;
-    stage.begin(fake("late,load"), true, None, |_| {});
-    stage.started(2).await;
-    stage.open_gate();
+    let (harness, begin) = starting("load", "say hello").await;
+    harness.gateway.send_until_done(Command::Interrupt {}).await;
+    harness.open_gate();
+    harness.gateway.acknowledged(begin, "done").await;
+    let harness = harness.next_run().await;
+    harness.begin(fake("late,load"), true, None, |_| {});
+    harness.started(2).await;
+    harness.open_gate();
     // The fake repeats what precedes a message.
-    stage.gateway.send(message("introduction", MessagePriority::Queued));
-    stage.gateway.sees("turn_completed").await;
-    let told = stage.told();
+    harness.gateway.send(message("introduction", MessagePriority::Queued));
+    harness.gateway.sees("turn_completed").await;
+    let told = harness.told();
     assert!(told.iter().any(|line| line.contains("<task>\nwrite a poem\n</task>")), "{told:#?}");
 }
 
 #[tokio::test]
 async fn prompt_of_a_pause_or_an_interrupt_keeps_its_images() {
-    let (stage, begin) = starting_with("image", "images", &[PNG]).await;
-    stage.gateway.send_until_done(Command::Pause {}).await;
-    stage.open_gate();
-    stage.gateway.acknowledged(begin, "done").await;
-    stage.gateway.send_until_done(Command::Resume {}).await;
-    stage.gateway.sees(&format!("assistant_message text seen: image/png {}", base64(PNG))).await;
+    let (harness, begin) = starting_with("image", "images", &[PNG]).await;
+    harness.gateway.send_until_done(Command::Pause {}).await;
+    harness.open_gate();
+    harness.gateway.acknowledged(begin, "done").await;
+    harness.gateway.send_until_done(Command::Resume {}).await;
+    harness.gateway.sees(&format!("assistant_message text seen: image/png {}", base64(PNG))).await;
 
-    let (stage, begin) = starting_with("image", "say hello", &[PNG]).await;
-    stage.gateway.send_until_done(Command::Interrupt {}).await;
-    stage.open_gate();
-    stage.gateway.acknowledged(begin, "done").await;
-    let shown = stage.gateway.image(GIF);
-    stage.gateway.send(message_with("images", vec![shown], MessagePriority::Queued));
+    let (harness, begin) = starting_with("image", "say hello", &[PNG]).await;
+    harness.gateway.send_until_done(Command::Interrupt {}).await;
+    harness.open_gate();
+    harness.gateway.acknowledged(begin, "done").await;
+    let shown = harness.gateway.image(GIF);
+    harness.gateway.send(message_with("images", vec![shown], MessagePriority::Queued));
     let both = format!("image/png {} image/gif {}", base64(PNG), base64(GIF));
-    stage.gateway.sees(&format!("assistant_message text seen: {both}")).await;
+    harness.gateway.sees(&format!("assistant_message text seen: {both}")).await;
 }
 
 #[tokio::test]
 async fn message_during_the_start_arrives_once() {
-    let (stage, _) = starting("", "say hello").await;
-    let sent = stage.gateway.send(message("say more", MessagePriority::Queued));
-    stage.gateway.acknowledged(sent, "received").await;
-    stage.open_gate();
-    stage.gateway.acknowledged(sent, "injected").await;
-    stage.gateway.sees_nth("turn_completed", 2).await;
-    let told = stage.told();
+    let (harness, _) = starting("", "say hello").await;
+    let sent = harness.gateway.send(message("say more", MessagePriority::Queued));
+    harness.gateway.acknowledged(sent, "received").await;
+    harness.open_gate();
+    harness.gateway.acknowledged(sent, "injected").await;
+    harness.gateway.sees_nth("turn_completed", 2).await;
+    let told = harness.told();
     for said in ["hello", "more"] {
         let text = format!("assistant_message text {said}");
         assert_eq!(told.iter().filter(|line| **line == text).count(), 1, "{told:#?}");
@@ -146,61 +147,61 @@ async fn message_during_the_start_arrives_once() {
 }
 
 /// An agent that has ended after its first turn, and starts again for a message.
-async fn starting_again() -> (Stage, CommandId) {
+async fn starting_again() -> (Harness, CommandId) {
     starting_again_for("say again", &[]).await
 }
 
-async fn starting_again_for(text: &str, images: &[&[u8]]) -> (Stage, CommandId) {
-    let (stage, _) = starting("load,image", "leave").await;
-    stage.open_gate();
-    stage.gateway.sees("turn_completed").await;
-    stage.gateway.sees("notice agent_ended").await;
-    let images = images.iter().map(|bytes| stage.gateway.image(bytes)).collect();
-    let sent = stage.gateway.send(message_with(text, images, MessagePriority::Queued));
-    stage.started(2).await;
-    (stage, sent)
+async fn starting_again_for(text: &str, images: &[&[u8]]) -> (Harness, CommandId) {
+    let (harness, _) = starting("load,image", "leave").await;
+    harness.open_gate();
+    harness.gateway.sees("turn_completed").await;
+    harness.gateway.sees("notice agent_ended").await;
+    let images = images.iter().map(|bytes| harness.gateway.image(bytes)).collect();
+    let sent = harness.gateway.send(message_with(text, images, MessagePriority::Queued));
+    harness.started(2).await;
+    (harness, sent)
 }
 
 #[tokio::test]
 async fn pause_ends_a_later_start_and_the_resume_repeats_it() {
-    let (stage, sent) = starting_again().await;
-    let process = stage.started(2).await;
-    stage.gateway.send_until_done(Command::Pause {}).await;
-    stage.is_gone(&process).await;
-    assert!(!stage.gateway.has_seen("message_ack injecting"), "{:#?}", stage.told());
-    stage.gateway.send_until_done(Command::Resume {}).await;
-    stage.started(3).await;
-    stage.open_gate();
-    stage.gateway.acknowledged(sent, "injected").await;
-    stage.gateway.sees_nth("turn_completed", 2).await;
-    assert_eq!(stage.told().iter().filter(|line| **line == "assistant_message text again").count(), 1);
+    let (harness, sent) = starting_again().await;
+    let process = harness.started(2).await;
+    harness.gateway.send_until_done(Command::Pause {}).await;
+    harness.is_gone(&process).await;
+    assert!(!harness.gateway.has_seen("message_ack injecting"), "{:#?}", harness.told());
+    harness.gateway.send_until_done(Command::Resume {}).await;
+    harness.started(3).await;
+    harness.open_gate();
+    harness.gateway.acknowledged(sent, "injected").await;
+    harness.gateway.sees_nth("turn_completed", 2).await;
+    assert_eq!(harness.told().iter().filter(|line| **line == "assistant_message text again").count(), 1);
 }
 
 #[tokio::test]
 async fn message_whose_start_a_pause_ended_keeps_its_images() {
-    let (stage, _) = starting_again_for("images", &[PNG]).await;
-    let process = stage.started(2).await;
-    stage.gateway.send_until_done(Command::Pause {}).await;
-    stage.is_gone(&process).await;
-    stage.gateway.send_until_done(Command::Resume {}).await;
-    stage.started(3).await;
-    stage.open_gate();
-    stage.gateway.sees(&format!("assistant_message text seen: image/png {}", base64(PNG))).await;
+    let (harness, _) = starting_again_for("images", &[PNG]).await;
+    let process = harness.started(2).await;
+    harness.gateway.send_until_done(Command::Pause {}).await;
+    harness.is_gone(&process).await;
+    harness.gateway.send_until_done(Command::Resume {}).await;
+    harness.started(3).await;
+    harness.open_gate();
+    harness.gateway.sees(&format!("assistant_message text seen: image/png {}", base64(PNG))).await;
 }
 
 #[tokio::test]
 async fn interrupt_ends_a_later_start_and_refuses_its_message() {
-    let (stage, sent) = starting_again().await;
-    let process = stage.started(2).await;
-    stage.gateway.send_until_done(Command::Interrupt {}).await;
-    stage.is_gone(&process).await;
-    stage.gateway.acknowledged(sent, "interrupted").await;
-    stage.gateway.send(message("say something else", MessagePriority::Queued));
-    stage.started(3).await;
-    stage.open_gate();
-    stage.gateway.sees_nth("turn_completed", 2).await;
+    let (harness, sent) = starting_again().await;
+    let process = harness.started(2).await;
+    harness.gateway.send_until_done(Command::Interrupt {}).await;
+    harness.is_gone(&process).await;
+    harness.gateway.acknowledged(sent, "interrupted").await;
+    harness.gateway.send(message("say something else", MessagePriority::Queued));
+    harness.started(3).await;
+    harness.open_gate();
+    harness.gateway.sees_nth("turn_completed", 2).await;
     assert!(
-        stage.gateway.has_seen("assistant_message text something else")
-            && !stage.gateway.has_seen("assistant_message text again")
+        harness.gateway.has_seen("assistant_message text something else")
+            && !harness.gateway.has_seen("assistant_message text again")
     );
 }

@@ -6,7 +6,7 @@ use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
 use super::secrets::logged;
-use super::{Stage, approval, completed, said};
+use super::{Harness, approval, completed, said};
 use crate::sidecar::message;
 
 /// A response with an error of the protocol, which has these other fields.
@@ -17,16 +17,16 @@ fn error(code: &str, mut fields: Value) -> Value {
 }
 
 /// The reason and the message with which the session's conversation ended.
-async fn end(stage: &Stage) -> (String, String) {
-    let end = stage.event("session_end").await;
+async fn end(harness: &Harness) -> (String, String) {
+    let end = harness.event("session_end").await;
     let text = |name: &str| end[name].as_str().unwrap_or_default().to_owned();
     (text("reason"), text("message"))
 }
 
 /// When the sidecar emitted the first event of this kind, in milliseconds since the Unix epoch.
-async fn emitted_at(stage: &Stage, short: &str) -> i64 {
-    let at = stage.gateway.sees(short).await;
-    let sealed: Value = serde_json::from_str(&stage.gateway.delivered()[at].sealed).unwrap();
+async fn emitted_at(harness: &Harness, short: &str) -> i64 {
+    let at = harness.gateway.sees(short).await;
+    let sealed: Value = serde_json::from_str(&harness.gateway.delivered()[at].sealed).unwrap();
     sealed["envelope"]["time"].as_str().unwrap().parse::<Timestamp>().unwrap().as_millis()
 }
 
@@ -39,10 +39,10 @@ async fn shim_that_never_gets_ready_is_refused_with_the_reason() {
         (json!({ "health": "garbage" }), "was not healthy within 5 s"),
         (json!({ "health": "unhealthy" }), "was not healthy within 5 s"),
     ] {
-        let stage = Stage::playing(script.clone()).await;
-        let refused = stage.event("command_refused").await;
+        let harness = Harness::playing(script.clone()).await;
+        let refused = harness.event("command_refused").await;
         assert!(refused["message"].as_str().unwrap().contains(why), "{script}: {refused}");
-        assert_eq!(end(&stage).await.0, "adapter_error");
+        assert_eq!(end(&harness).await.0, "adapter_error");
     }
 }
 
@@ -67,14 +67,14 @@ async fn failed_spawn_ends_the_session_with_the_reason() {
             "9 of 8",
         ),
     ] {
-        let stage = Stage::playing(json!({ "spawn": spawn, "turn": [completed()] })).await;
-        let (was, message) = end(&stage).await;
+        let harness = Harness::playing(json!({ "spawn": spawn, "turn": [completed()] })).await;
+        let (was, message) = end(&harness).await;
         assert!(was == reason && message.contains(why), "{spawn}: {was} {message}");
-        let is_full = stage.gateway.story().iter().any(|event| event == "context_exhausted");
+        let is_full = harness.gateway.story().iter().any(|event| event == "context_exhausted");
         assert_eq!(is_full, reason == "context_overflow", "{spawn}");
     }
-    let stage = Stage::playing(json!({ "spawn": "die" })).await;
-    assert!(["spawn_failed", "adapter_error"].contains(&end(&stage).await.0.as_str()));
+    let harness = Harness::playing(json!({ "spawn": "die" })).await;
+    assert!(["spawn_failed", "adapter_error"].contains(&end(&harness).await.0.as_str()));
 }
 
 #[tokio::test]
@@ -82,26 +82,26 @@ async fn refused_spawn_is_repeated_as_the_error_says() {
     // More than the pause of at most a second after an error without a time.
     let limited = error("rate_limited", json!({ "retryAfterMs": 1_500 }));
     let unavailable = error("provider_unavailable", json!({ "retryable": true }));
-    let stage =
-        Stage::playing(json!({ "spawn": [limited, unavailable], "turn": [said("begun"), completed()] }))
+    let harness =
+        Harness::playing(json!({ "spawn": [limited, unavailable], "turn": [said("begun"), completed()] }))
             .await;
-    let first = emitted_at(&stage, "notice rate_limited").await;
-    let second = emitted_at(&stage, "notice provider_unavailable").await;
-    stage.gateway.sees("turn_completed").await;
+    let first = emitted_at(&harness, "notice rate_limited").await;
+    let second = emitted_at(&harness, "notice provider_unavailable").await;
+    harness.gateway.sees("turn_completed").await;
     assert!(second - first >= 1_200, "it was repeated after {} ms", second - first);
     let busy = error("invalid_state", json!({}));
-    let stage = Stage::playing(json!({ "spawn": [busy], "turn": [completed()] })).await;
-    stage.gateway.sees("notice shim_restarted").await;
-    stage.gateway.sees("turn_completed").await;
-    assert_eq!(stage.starts(), 2);
+    let harness = Harness::playing(json!({ "spawn": [busy], "turn": [completed()] })).await;
+    harness.gateway.sees("notice shim_restarted").await;
+    harness.gateway.sees("turn_completed").await;
+    assert_eq!(harness.starts(), 2);
 }
 
 #[tokio::test]
 async fn gap_is_filled_by_a_replay() {
     let missed = json!({ "skip": { "type": "status", "message": "missed" } });
-    let stage = Stage::playing(json!({ "turn": [said("one"), missed, said("two"), completed()] })).await;
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.gateway.story();
+    let harness = Harness::playing(json!({ "turn": [said("one"), missed, said("two"), completed()] })).await;
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.gateway.story();
     let texts: Vec<_> =
         story.iter().filter_map(|event| event.strip_prefix("assistant_message text ")).collect();
     assert_eq!(texts, ["one", "missed", "two"]);
@@ -112,23 +112,24 @@ async fn gap_is_filled_by_a_replay() {
 async fn gap_that_cannot_be_filled_is_reported() {
     let missed = json!({ "skip": { "type": "status", "message": "missed" } });
     let replay = json!([error("capability_unsupported", json!({ "capability": "replay" }))]);
-    let stage =
-        Stage::playing(json!({ "replay": replay, "turn": [said("one"), missed, said("two"), completed()] }))
-            .await;
-    let gap = stage.event("notice event_gap").await;
+    let harness = Harness::playing(
+        json!({ "replay": replay, "turn": [said("one"), missed, said("two"), completed()] }),
+    )
+    .await;
+    let gap = harness.event("notice event_gap").await;
     assert!(gap["summary"].as_str().unwrap().contains("sequences 2-2"), "{gap}");
-    stage.gateway.sees("assistant_message text two").await;
-    stage.gateway.sees("turn_completed").await;
+    harness.gateway.sees("assistant_message text two").await;
+    harness.gateway.sees("turn_completed").await;
 }
 
 #[tokio::test]
 async fn repeated_event_is_published_once() {
-    let stage = Stage::playing(
+    let harness = Harness::playing(
         json!({ "turn": [said("once"), { "repeat": true }, { "repeat": true }, completed()] }),
     )
     .await;
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.gateway.story();
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.gateway.story();
     assert_eq!(story.iter().filter(|event| *event == "assistant_message text once").count(), 1);
 }
 
@@ -136,9 +137,9 @@ async fn repeated_event_is_published_once() {
 async fn events_in_another_order_are_published_in_order() {
     let event = |text: &str| said(text)["emit"].clone();
     let swap = json!({ "swap": [event("two"), event("three")] });
-    let stage = Stage::playing(json!({ "turn": [said("one"), swap, said("four"), completed()] })).await;
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.gateway.story();
+    let harness = Harness::playing(json!({ "turn": [said("one"), swap, said("four"), completed()] })).await;
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.gateway.story();
     let texts: Vec<_> =
         story.iter().filter_map(|event| event.strip_prefix("assistant_message text ")).collect();
     assert_eq!(texts, ["one", "two", "three", "four"]);
@@ -147,19 +148,20 @@ async fn events_in_another_order_are_published_in_order() {
 #[tokio::test]
 async fn second_event_with_a_sequence_is_reported() {
     let other = json!({ "same": { "type": "status", "message": "other" } });
-    let stage = Stage::playing(json!({ "turn": [said("one"), other, said("two"), completed()] })).await;
-    stage.gateway.sees("turn_completed").await;
-    let dropped = stage.event("notice event_dropped").await;
+    let harness = Harness::playing(json!({ "turn": [said("one"), other, said("two"), completed()] })).await;
+    harness.gateway.sees("turn_completed").await;
+    let dropped = harness.event("notice event_dropped").await;
     assert!(dropped["summary"].as_str().unwrap().contains("sequence 1"), "{dropped}");
-    assert!(!stage.gateway.story().contains(&"assistant_message text other".to_owned()));
+    assert!(!harness.gateway.story().contains(&"assistant_message text other".to_owned()));
 }
 
 #[tokio::test]
 async fn message_that_is_too_large_ends_the_shim() {
-    let stage = Stage::playing(json!({ "turn": [said("one"), { "oversized": true }, completed()] })).await;
-    let (reason, why) = end(&stage).await;
+    let harness =
+        Harness::playing(json!({ "turn": [said("one"), { "oversized": true }, completed()] })).await;
+    let (reason, why) = end(&harness).await;
     assert!(reason == "adapter_error" && why.contains("more than 64 MiB"), "{reason} {why}");
-    assert!(stage.gateway.story().contains(&"assistant_message text one".to_owned()));
+    assert!(harness.gateway.story().contains(&"assistant_message text one".to_owned()));
 }
 
 #[tokio::test]
@@ -167,10 +169,10 @@ async fn wrong_drafts_are_reported_a_few_times_and_dropped() {
     let mut turn =
         vec![json!({ "raw": json!({ "type": "draft", "kind": "poem", "text": "x" }).to_string() }); 60];
     turn.extend([said("one"), completed()]);
-    let stage = Stage::playing(json!({ "turn": turn })).await;
-    stage.gateway.sees("assistant_message text one").await;
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.gateway.story();
+    let harness = Harness::playing(json!({ "turn": turn })).await;
+    harness.gateway.sees("assistant_message text one").await;
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.gateway.story();
     let notices = story.iter().filter(|event| event.starts_with("notice draft_dropped")).count();
     assert_eq!(notices, 20, "{story:#?}");
     assert!(!story.iter().any(|event| event.starts_with("notice event_quarantined")), "{story:#?}");
@@ -183,58 +185,58 @@ async fn garbage_between_events_is_text_or_quarantined() {
     let mut turn = vec![said("one")];
     turn.extend(garbage.iter().cycle().take(60).map(|text| json!({ "raw": text })));
     turn.extend([said("two"), completed()]);
-    let stage = Stage::playing(json!({ "turn": turn })).await;
-    stage.gateway.sees("assistant_message text two").await;
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.gateway.story();
+    let harness = Harness::playing(json!({ "turn": turn })).await;
+    harness.gateway.sees("assistant_message text two").await;
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.gateway.story();
     assert!(story.iter().any(|event| event.starts_with("notice event_quarantined")), "{story:#?}");
 }
 
 #[tokio::test]
 async fn broken_stream_is_connected_again() {
-    let stage =
-        Stage::playing(json!({ "turn": [said("one"), { "drop": true }, said("two"), completed()] })).await;
-    stage.gateway.sees("assistant_message text two").await;
-    stage.gateway.sees("turn_completed").await;
-    assert_eq!(stage.starts(), 1);
+    let harness =
+        Harness::playing(json!({ "turn": [said("one"), { "drop": true }, said("two"), completed()] })).await;
+    harness.gateway.sees("assistant_message text two").await;
+    harness.gateway.sees("turn_completed").await;
+    assert_eq!(harness.starts(), 1);
 }
 
 #[tokio::test]
 async fn each_event_is_valid_repaired_quarantined_or_text() {
     let broken = json!({ "emit": { "type": "tool_call", "phase": "sometime" } });
     let repaired = json!({ "emit": { "type": "completion", "outcome": "Success" } });
-    let stage = Stage::playing(json!({ "turn": [{ "raw": "I think aloud" }, broken, repaired] })).await;
-    stage.gateway.sees("turn_completed").await;
-    stage.gateway.sees("assistant_message text I think aloud").await;
-    let quarantined = stage.event("notice event_quarantined").await;
+    let harness = Harness::playing(json!({ "turn": [{ "raw": "I think aloud" }, broken, repaired] })).await;
+    harness.gateway.sees("turn_completed").await;
+    harness.gateway.sees("assistant_message text I think aloud").await;
+    let quarantined = harness.event("notice event_quarantined").await;
     assert_eq!(quarantined["detail"]["errors"].as_array().unwrap().len(), 3);
     assert!(quarantined["detail"]["raw"].as_str().unwrap().contains("sometime"), "{quarantined}");
-    let repairs = stage.event("notice event_repaired").await["detail"]["repairs"].clone();
+    let repairs = harness.event("notice event_repaired").await["detail"]["repairs"].clone();
     assert!(repairs.as_array().unwrap().contains(&json!("`outcome` was spelled differently")), "{repairs}");
 }
 
 #[tokio::test]
 async fn shim_that_dies_in_a_turn_ends_it_after_its_last_events() {
-    let stage = Stage::playing(json!({ "turn": [said("last words"), { "die": true }] })).await;
-    let (reason, why) = end(&stage).await;
+    let harness = Harness::playing(json!({ "turn": [said("last words"), { "die": true }] })).await;
+    let (reason, why) = end(&harness).await;
     assert!(reason == "adapter_error" && why.contains("dying in the turn"), "{reason} {why}");
-    assert!(stage.gateway.story().contains(&"assistant_message text last words".to_owned()));
-    let stage =
-        Stage::playing(json!({ "turn": [{ "checkpoint": true }, completed(), { "die": true }] })).await;
-    stage.gateway.sees("turn_completed").await;
-    stage.gateway.sees("notice agent_ended").await;
-    stage.gateway.send(message("next", MessagePriority::Queued));
-    stage.gateway.sees("assistant_message text resumed at 7 with \"next\"").await;
+    assert!(harness.gateway.story().contains(&"assistant_message text last words".to_owned()));
+    let harness =
+        Harness::playing(json!({ "turn": [{ "checkpoint": true }, completed(), { "die": true }] })).await;
+    harness.gateway.sees("turn_completed").await;
+    harness.gateway.sees("notice agent_ended").await;
+    harness.gateway.send(message("next", MessagePriority::Queued));
+    harness.gateway.sees("assistant_message text resumed at 7 with \"next\"").await;
 }
 
 #[tokio::test]
 async fn failing_health_checks_end_the_shim() {
     let answers: Vec<_> = (0..20).map(|_| error("invalid_state", json!({}))).collect();
-    let stage =
-        Stage::playing(json!({ "health-later": answers, "turn": [said("begun"), { "forever": true }] }))
+    let harness =
+        Harness::playing(json!({ "health-later": answers, "turn": [said("begun"), { "forever": true }] }))
             .await;
-    stage.gateway.sees("assistant_message text begun").await;
-    let (reason, why) = end(&stage).await;
+    harness.gateway.sees("assistant_message text begun").await;
+    let (reason, why) = end(&harness).await;
     assert!(reason == "adapter_error" && why.contains("3 health checks"), "{reason} {why}");
 }
 
@@ -248,28 +250,28 @@ async fn pause_holds_whatever_the_shim_answers() {
     ] {
         let script = json!({ "plugin": { "supportsPause": true }, "pause": pause,
             "turn": [said("begun"), { "hear": true }, completed()] });
-        let stage = Stage::playing(script).await;
-        stage.gateway.sees("assistant_message text begun").await;
-        let id = stage.gateway.send(Command::Pause {});
-        stage.gateway.acknowledged(id, "done").await;
-        stage.gateway.send(Command::Resume {});
-        stage.gateway.send(message("go", MessagePriority::Immediate));
-        stage.gateway.sees("turn_completed").await;
+        let harness = Harness::playing(script).await;
+        harness.gateway.sees("assistant_message text begun").await;
+        let id = harness.gateway.send(Command::Pause {});
+        harness.gateway.acknowledged(id, "done").await;
+        harness.gateway.send(Command::Resume {});
+        harness.gateway.send(message("go", MessagePriority::Immediate));
+        harness.gateway.sees("turn_completed").await;
     }
 }
 
 #[tokio::test]
 async fn shim_that_dies_in_a_pause_is_started_again_by_the_resume() {
     let script = json!({ "plugin": { "supportsPause": true }, "resume": "die", "turn": [said("begun"), { "forever": true }] });
-    let stage = Stage::playing(script).await;
-    stage.gateway.sees("assistant_message text begun").await;
-    let pause = stage.gateway.send(Command::Pause {});
-    stage.gateway.acknowledged(pause, "done").await;
-    let resume = stage.gateway.send(Command::Resume {});
-    stage.gateway.acknowledged(resume, "done").await;
-    stage.gateway.sees("assistant_message text resumed at 7 with null").await;
-    stage.gateway.sees("turn_completed").await;
-    assert_eq!(stage.starts(), 2);
+    let harness = Harness::playing(script).await;
+    harness.gateway.sees("assistant_message text begun").await;
+    let pause = harness.gateway.send(Command::Pause {});
+    harness.gateway.acknowledged(pause, "done").await;
+    let resume = harness.gateway.send(Command::Resume {});
+    harness.gateway.acknowledged(resume, "done").await;
+    harness.gateway.sees("assistant_message text resumed at 7 with null").await;
+    harness.gateway.sees("turn_completed").await;
+    assert_eq!(harness.starts(), 2);
 }
 
 #[tokio::test]
@@ -278,15 +280,15 @@ async fn shim_that_dies_in_a_request_of_a_turn_ends_it() {
         let mut script =
             json!({ "plugin": { "supportsPause": true }, "turn": [approval(), { "forever": true }] });
         script[phase] = "die".into();
-        let stage = Stage::playing(script).await;
-        let at = stage.gateway.sees("question_asked").await;
-        let asked = stage.gateway.delivered().swap_remove(at);
+        let harness = Harness::playing(script).await;
+        let at = harness.gateway.sees("question_asked").await;
+        let asked = harness.gateway.delivered().swap_remove(at);
         match phase {
-            "pause" => stage.gateway.send(Command::Pause {}),
-            "resolve" => stage.gateway.decide(&asked, "Allow", None),
-            _ => stage.gateway.send(message("look", MessagePriority::Immediate)),
+            "pause" => harness.gateway.send(Command::Pause {}),
+            "resolve" => harness.gateway.decide(&asked, "Allow", None),
+            _ => harness.gateway.send(message("look", MessagePriority::Immediate)),
         };
-        let (reason, why) = end(&stage).await;
+        let (reason, why) = end(&harness).await;
         assert!(reason == "adapter_error" && why.contains(&format!("dying in {phase}")), "{reason} {why}");
     }
 }
@@ -296,20 +298,20 @@ async fn slow_shim_is_waited_for() {
     let script = json!({ "plugin": { "supportsPause": true }, "health": "slow", "spawn": "slow", "pause": "slow",
         "resume": "slow", "resolve": "slow", "inject-context": "slow", "kill": "slow",
         "turn": [approval(), { "hear": true }, { "hear": true }, completed()] });
-    let stage = Stage::playing(script).await;
-    let at = stage.gateway.sees("question_asked").await;
-    let asked = stage.gateway.delivered().swap_remove(at);
-    let pause = stage.gateway.send(Command::Pause {});
-    stage.gateway.acknowledged(pause, "done").await;
-    let resume = stage.gateway.send(Command::Resume {});
-    stage.gateway.acknowledged(resume, "done").await;
-    let answer = stage.gateway.decide(&asked, "Allow", None);
-    stage.gateway.acknowledged(answer, "done").await;
-    stage.gateway.send(message("look", MessagePriority::Immediate));
-    stage.gateway.sees("turn_completed").await;
-    let stop = stage.gateway.send(Command::Stop {});
-    stage.gateway.acknowledged(stop, "done").await;
-    let story = stage.gateway.story();
+    let harness = Harness::playing(script).await;
+    let at = harness.gateway.sees("question_asked").await;
+    let asked = harness.gateway.delivered().swap_remove(at);
+    let pause = harness.gateway.send(Command::Pause {});
+    harness.gateway.acknowledged(pause, "done").await;
+    let resume = harness.gateway.send(Command::Resume {});
+    harness.gateway.acknowledged(resume, "done").await;
+    let answer = harness.gateway.decide(&asked, "Allow", None);
+    harness.gateway.acknowledged(answer, "done").await;
+    harness.gateway.send(message("look", MessagePriority::Immediate));
+    harness.gateway.sees("turn_completed").await;
+    let stop = harness.gateway.send(Command::Stop {});
+    harness.gateway.acknowledged(stop, "done").await;
+    let story = harness.gateway.story();
     assert!(!story.iter().any(|event| event.starts_with("notice")), "{story:#?}");
 }
 
@@ -317,80 +319,80 @@ async fn slow_shim_is_waited_for() {
 async fn interrupt_and_stop_end_a_shim_that_does_not_answer() {
     for kill in ["hang", "garbage", "die"] {
         let script = json!({ "kill": kill, "turn": [said("begun"), { "forever": true }] });
-        let stage = Stage::playing(script.clone()).await;
-        stage.gateway.sees("assistant_message text begun").await;
-        let interrupt = stage.gateway.send(Command::Interrupt {});
-        stage.gateway.acknowledged(interrupt, "done").await;
-        let stage = Stage::playing(script).await;
-        stage.gateway.sees("assistant_message text begun").await;
-        let stop = stage.gateway.send(Command::Stop {});
-        stage.gateway.acknowledged(stop, "done").await;
-        stage.sidecar.ended().await;
+        let harness = Harness::playing(script.clone()).await;
+        harness.gateway.sees("assistant_message text begun").await;
+        let interrupt = harness.gateway.send(Command::Interrupt {});
+        harness.gateway.acknowledged(interrupt, "done").await;
+        let harness = Harness::playing(script).await;
+        harness.gateway.sees("assistant_message text begun").await;
+        let stop = harness.gateway.send(Command::Stop {});
+        harness.gateway.acknowledged(stop, "done").await;
+        harness.sidecar.ended().await;
     }
 }
 
 #[tokio::test]
 async fn interrupt_refuses_the_message_of_a_turn_that_has_not_begun() {
     let limited = error("rate_limited", json!({ "retryAfterMs": 600_000 }));
-    let stage = Stage::empty().await;
-    stage.begin(super::begin(&json!({ "spawn": [limited] }), None, false));
-    let sent = stage.gateway.send(message("do it", MessagePriority::Queued));
-    stage.gateway.sees("notice rate_limited").await;
-    let interrupt = stage.gateway.send(Command::Interrupt {});
-    stage.gateway.acknowledged(interrupt, "done").await;
-    stage.gateway.acknowledged(sent, "turn-over").await;
+    let harness = Harness::empty().await;
+    harness.begin(super::begin(&json!({ "spawn": [limited] }), None, false));
+    let sent = harness.gateway.send(message("do it", MessagePriority::Queued));
+    harness.gateway.sees("notice rate_limited").await;
+    let interrupt = harness.gateway.send(Command::Interrupt {});
+    harness.gateway.acknowledged(interrupt, "done").await;
+    harness.gateway.acknowledged(sent, "turn-over").await;
 }
 
 #[tokio::test]
 async fn message_that_the_shim_does_not_take_follows_the_turn() {
     let inject = json!([error("invalid_state", json!({}))]);
     let script = json!({ "inject-context": inject, "turn": [said("begun"), { "hear": true }, { "checkpoint": true }, completed()] });
-    let stage = Stage::playing(script).await;
-    stage.gateway.sees("assistant_message text begun").await;
-    stage.gateway.send(message("first", MessagePriority::Immediate));
-    stage.gateway.sees("notice message_not_taken").await;
-    stage.gateway.send(message("second", MessagePriority::Immediate));
-    stage.gateway.sees("assistant_message text heard \"second\"").await;
-    stage.gateway.sees("assistant_message text resumed at 7 with \"first\"").await;
+    let harness = Harness::playing(script).await;
+    harness.gateway.sees("assistant_message text begun").await;
+    harness.gateway.send(message("first", MessagePriority::Immediate));
+    harness.gateway.sees("notice message_not_taken").await;
+    harness.gateway.send(message("second", MessagePriority::Immediate));
+    harness.gateway.sees("assistant_message text heard \"second\"").await;
+    harness.gateway.sees("assistant_message text resumed at 7 with \"first\"").await;
 }
 
 #[tokio::test]
 async fn message_without_an_answer_of_the_shim_is_not_sent_again() {
     let script = json!({ "inject-context": "mute",
         "turn": [said("begun"), { "hear": true }, { "checkpoint": true }, completed()] });
-    let stage = Stage::playing(script).await;
-    stage.gateway.sees("assistant_message text begun").await;
-    let sent = stage.gateway.send(message("first", MessagePriority::Immediate));
-    stage.gateway.sees("notice message_uncertain").await;
-    stage.gateway.acknowledged(sent, "delivery-uncertain").await;
-    stage.gateway.sees("turn_completed").await;
-    stage.gateway.send(message("second", MessagePriority::Queued));
-    stage.gateway.sees("assistant_message text resumed at 7 with \"second\"").await;
-    let story = stage.gateway.story();
+    let harness = Harness::playing(script).await;
+    harness.gateway.sees("assistant_message text begun").await;
+    let sent = harness.gateway.send(message("first", MessagePriority::Immediate));
+    harness.gateway.sees("notice message_uncertain").await;
+    harness.gateway.acknowledged(sent, "delivery-uncertain").await;
+    harness.gateway.sees("turn_completed").await;
+    harness.gateway.send(message("second", MessagePriority::Queued));
+    harness.gateway.sees("assistant_message text resumed at 7 with \"second\"").await;
+    let story = harness.gateway.story();
     let texts: Vec<_> = story.iter().filter(|event| event.contains("\"first\"")).collect();
     assert_eq!(texts, ["assistant_message text heard \"first\""], "{story:#?}");
 }
 
 /// Begins a turn that asks for a permission, and allows it. Returns the command with the answer.
-async fn allowed(resolve: Value) -> (Stage, CommandId) {
+async fn allowed(resolve: Value) -> (Harness, CommandId) {
     let script = json!({ "resolve": resolve, "turn": [approval(), { "hear": true }, completed()] });
-    let stage = logged(&script).await;
-    let at = stage.gateway.sees("question_asked").await;
-    let asked = stage.gateway.delivered().swap_remove(at);
-    let answer = stage.gateway.decide(&asked, "Allow", None);
-    (stage, answer)
+    let harness = logged(&script).await;
+    let at = harness.gateway.sees("question_asked").await;
+    let asked = harness.gateway.delivered().swap_remove(at);
+    let answer = harness.gateway.decide(&asked, "Allow", None);
+    (harness, answer)
 }
 
 #[tokio::test]
 async fn refused_resolution_is_repeated_as_the_error_says() {
     let limited = error("rate_limited", json!({ "retryAfterMs": 100 }));
     let unavailable = error("provider_unavailable", json!({ "retryable": true }));
-    let (stage, answer) = allowed(json!([unavailable, limited])).await;
-    stage.gateway.acknowledged(answer, "done").await;
-    stage.gateway.sees("turn_completed").await;
-    stage.gateway.sees("notice provider_unavailable").await;
-    stage.gateway.sees("notice rate_limited").await;
-    let story = stage.gateway.story();
+    let (harness, answer) = allowed(json!([unavailable, limited])).await;
+    harness.gateway.acknowledged(answer, "done").await;
+    harness.gateway.sees("turn_completed").await;
+    harness.gateway.sees("notice provider_unavailable").await;
+    harness.gateway.sees("notice rate_limited").await;
+    let story = harness.gateway.story();
     let heard = story.iter().filter(|event| event.contains("heard")).count();
     assert!(heard == 1 && !story.contains(&"notice decision_not_taken".to_owned()), "{story:#?}");
 }
@@ -398,8 +400,8 @@ async fn refused_resolution_is_repeated_as_the_error_says() {
 #[tokio::test]
 async fn resolution_that_is_refused_each_time_fails_the_turn() {
     let limited = error("rate_limited", json!({ "retryAfterMs": 10 }));
-    let (stage, _) = allowed(json!(vec![limited; 20])).await;
-    let (reason, why) = end(&stage).await;
+    let (harness, _) = allowed(json!(vec![limited; 20])).await;
+    let (reason, why) = end(&harness).await;
     assert!(reason == "resolve_failed" && why.contains("limits the rate"), "{reason} {why}");
 }
 
@@ -407,16 +409,16 @@ async fn resolution_that_is_refused_each_time_fails_the_turn() {
 #[tokio::test]
 async fn stale_answer_is_refused_and_the_turn_continues() {
     let settled = error("decision_not_found", json!({ "decisionId": "c1" }));
-    let (stage, answer) = allowed(json!([settled])).await;
-    let refusal = stage.gateway.acknowledged(answer, "invalid").await;
+    let (harness, answer) = allowed(json!([settled])).await;
+    let refusal = harness.gateway.acknowledged(answer, "invalid").await;
     assert_eq!(refusal.body["message"], "the agent does not wait for this");
-    let log = std::fs::read_to_string(stage.folders.root().join("sidecar.log")).unwrap();
+    let log = std::fs::read_to_string(harness.folders.root().join("sidecar.log")).unwrap();
     let warns = |line: &str| line.contains("WARN") && line.contains("no decision `c1` waits");
     assert!(log.lines().any(warns), "{log}");
-    stage.gateway.send(message("go on", MessagePriority::Immediate));
-    stage.gateway.sees("assistant_message text heard \"go on\"").await;
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.gateway.story();
+    harness.gateway.send(message("go on", MessagePriority::Immediate));
+    harness.gateway.sees("assistant_message text heard \"go on\"").await;
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.gateway.story();
     let heard = story.iter().filter(|event| event.contains("heard")).count();
     let is_reported = |event: &String| event.starts_with("notice") || event.starts_with("session_end");
     assert!(heard == 1 && !story.iter().any(is_reported), "it is not sent again: {story:#?}");
@@ -425,8 +427,8 @@ async fn stale_answer_is_refused_and_the_turn_continues() {
 #[tokio::test]
 async fn resolution_without_an_answer_of_the_shim_fails_the_turn() {
     for (resolve, says) in [("hang", "did not answer within 1 s"), ("garbage", "is not valid")] {
-        let (stage, _) = allowed(resolve.into()).await;
-        let (reason, why) = end(&stage).await;
+        let (harness, _) = allowed(resolve.into()).await;
+        let (reason, why) = end(&harness).await;
         assert!(reason == "resolve_failed" && why.contains(says), "{resolve}: {reason} {why}");
     }
 }
@@ -434,12 +436,12 @@ async fn resolution_without_an_answer_of_the_shim_fails_the_turn() {
 #[tokio::test]
 async fn agent_that_waits_for_a_repeated_resolution_can_be_paused_and_interrupted() {
     let limited = error("rate_limited", json!({ "retryAfterMs": 600_000 }));
-    let (stage, answer) = allowed(json!([limited])).await;
-    stage.gateway.acknowledged(answer, "done").await;
+    let (harness, answer) = allowed(json!([limited])).await;
+    harness.gateway.acknowledged(answer, "done").await;
     for command in [Command::Pause {}, Command::Resume {}, Command::Interrupt {}] {
-        let id = stage.gateway.send(command);
-        stage.gateway.acknowledged(id, "done").await;
+        let id = harness.gateway.send(command);
+        harness.gateway.acknowledged(id, "done").await;
     }
-    stage.gateway.send(message("next", MessagePriority::Queued));
-    stage.gateway.sees("assistant_message text resumed at 7 with \"next\"").await;
+    harness.gateway.send(message("next", MessagePriority::Queued));
+    harness.gateway.sees("assistant_message text resumed at 7 with \"next\"").await;
 }

@@ -16,7 +16,8 @@ use crate::gateway::Gateway;
 use crate::sidecar::{Folders, Sidecar, config};
 use crate::verdicts::Verdict;
 
-pub(crate) struct Stage {
+/// A running sidecar with its folders, and the gateway that it talks to.
+pub(crate) struct Harness {
     pub(crate) gateway: Gateway,
     pub(crate) folders: Folders,
     pub(crate) sidecar: Sidecar,
@@ -47,7 +48,7 @@ pub(crate) fn begin(script: &Value, prompt: Option<&str>, resume: bool) -> Begin
     }
 }
 
-impl Stage {
+impl Harness {
     pub(crate) async fn empty() -> Self {
         let gateway = Gateway::start().await;
         let folders = Folders::of_adapter(&gateway, "shim");
@@ -56,9 +57,9 @@ impl Stage {
     }
 
     pub(crate) async fn playing(script: Value) -> Self {
-        let stage = Self::empty().await;
-        stage.begin(begin(&script, Some("do it"), false));
-        stage
+        let harness = Self::empty().await;
+        harness.begin(begin(&script, Some("do it"), false));
+        harness
     }
 
     pub(crate) async fn governed(verdicts: impl IntoIterator<Item = Verdict>, script: Value) -> Self {
@@ -66,9 +67,9 @@ impl Stage {
         gateway.verdicts(verdicts);
         let folders = Folders::governed(&gateway, "shim");
         let sidecar = folders.start();
-        let stage = Self { gateway, folders, sidecar };
-        stage.begin(begin(&script, Some("do it"), false));
-        stage
+        let harness = Self { gateway, folders, sidecar };
+        harness.begin(begin(&script, Some("do it"), false));
+        harness
     }
 
     pub(crate) fn begin(&self, begin: Begin) -> CommandId {

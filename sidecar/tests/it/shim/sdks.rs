@@ -10,7 +10,7 @@ use pilothouse_wire::Command;
 use pilothouse_wire::command::Begin;
 use serde_json::{Value, json};
 
-use super::Stage;
+use super::Harness;
 use crate::gateway::{Delivered, Gateway};
 use crate::sidecar::{Folders, Sidecar, config, message};
 
@@ -64,11 +64,11 @@ const PRICES: &str = r#"{ "providers": [{ "name": "google", "api": "openai-chat"
     "models": [{ "id": "gemini-2.5-flash", "contextWindow": 1000000, "maxOutputTokens": 8000, "thinking": false,
       "price": { "input": "0.30", "output": "2.50", "cacheRead": "0.03", "cacheWrite": "0.30" } }] }] }"#;
 
-async fn priced() -> Stage {
+async fn priced() -> Harness {
     let gateway = Gateway::start().await;
     let folders = Folders::of_adapter(&gateway, "shim");
     let sidecar = start(&folders);
-    Stage { gateway, folders, sidecar }
+    Harness { gateway, folders, sidecar }
 }
 
 fn start(folders: &Folders) -> Sidecar {
@@ -77,9 +77,9 @@ fn start(folders: &Folders) -> Sidecar {
     folders.start_with(&[("PILOTHOUSE_MODELS", file.to_str().unwrap().to_owned())])
 }
 
-async fn asked(stage: &Stage, n: usize) -> Delivered {
-    let at = stage.gateway.sees_nth("question_asked", n).await;
-    stage.gateway.delivered().swap_remove(at)
+async fn asked(harness: &Harness, n: usize) -> Delivered {
+    let at = harness.gateway.sees_nth("question_asked", n).await;
+    harness.gateway.delivered().swap_remove(at)
 }
 
 #[tokio::test]
@@ -92,26 +92,26 @@ async fn owner_changes_a_call_and_the_conversation_goes_on() {
             says("the second task", "Both are done."),
         ]);
         let server = ModelServer::start(script).await.unwrap();
-        let stage = priced().await;
-        stage.begin(begin(&python, sdk, &server, "the first task", false));
-        let asked = asked(&stage, 1).await;
+        let harness = priced().await;
+        harness.begin(begin(&python, sdk, &server, "the first task", false));
+        let asked = asked(&harness, 1).await;
         let command = asked.body["approval"]["input"]["command"].clone();
         assert_eq!(command, "echo harm''ful", "{sdk:?}");
-        let answer = stage.gateway.decide(&asked, "Allow", Some(json!({ "command": "echo harm''less" })));
-        stage.gateway.acknowledged(answer, "done").await;
-        stage.gateway.sees("assistant_message text It was harmless.").await;
-        let result = stage.event("tool_result").await;
+        let answer = harness.gateway.decide(&asked, "Allow", Some(json!({ "command": "echo harm''less" })));
+        harness.gateway.acknowledged(answer, "done").await;
+        harness.gateway.sees("assistant_message text It was harmless.").await;
+        let result = harness.event("tool_result").await;
         assert!(result["content"].as_str().unwrap().starts_with("harmless\n"), "{sdk:?} {result}");
-        stage.gateway.sees("turn_completed").await;
-        stage.gateway.send(message("the second task", MessagePriority::Queued));
-        stage.gateway.sees("assistant_message text Both are done.").await;
-        stage.gateway.sees_nth("turn_completed", 2).await;
-        let story = stage.gateway.story();
+        harness.gateway.sees("turn_completed").await;
+        harness.gateway.send(message("the second task", MessagePriority::Queued));
+        harness.gateway.sees("assistant_message text Both are done.").await;
+        harness.gateway.sees_nth("turn_completed", 2).await;
+        let story = harness.gateway.story();
         assert_eq!(story.iter().filter(|event| event.starts_with("tool_result")).count(), 1, "{story:#?}");
         assert!(!story.iter().any(|event| event.starts_with("notice event_")), "{story:#?}");
-        let usage = stage.event("usage_update").await;
+        let usage = harness.event("usage_update").await;
         assert!(usage["costUsd"].as_str().unwrap().parse::<f64>().unwrap() > 0.0, "{sdk:?} {usage}");
-        let all: String = stage.gateway.delivered().iter().map(|event| event.body.to_string()).collect();
+        let all: String = harness.gateway.delivered().iter().map(|event| event.body.to_string()).collect();
         assert!(!all.contains("sk-scripted-model"));
     }
 }
@@ -122,14 +122,14 @@ async fn text_of_openai_is_shown_while_it_is_written() {
     // The model pauses after 16 characters.
     let text = "The tea is here. The cups are there.";
     let server = ModelServer::start(Script::of([Step::text(text).waiting_inside("rest")])).await.unwrap();
-    let stage = priced().await;
-    stage.gateway.follow();
-    stage.begin(begin(&python, SDKS[0], &server, "find the tea", false));
-    stage.gateway.shows_draft(DraftKind::Text, "The tea is here.").await;
+    let harness = priced().await;
+    harness.gateway.follow();
+    harness.begin(begin(&python, SDKS[0], &server, "find the tea", false));
+    harness.gateway.shows_draft(DraftKind::Text, "The tea is here.").await;
     server.open("rest");
-    stage.gateway.sees(&format!("assistant_message text {text}")).await;
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.gateway.story();
+    harness.gateway.sees(&format!("assistant_message text {text}")).await;
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.gateway.story();
     assert!(!story.iter().any(|event| event.starts_with("notice event_")), "{story:#?}");
 }
 
@@ -139,14 +139,14 @@ async fn denied_call_is_not_made() {
     for sdk in SDKS {
         let script = Script::of([shell("the task", "touch made"), says("use git", "Then with git.")]);
         let server = ModelServer::start(script).await.unwrap();
-        let stage = priced().await;
-        stage.begin(begin(&python, sdk, &server, "the task", false));
-        let asked = asked(&stage, 1).await;
-        stage.gateway.decide(&asked, "use git", None);
-        stage.gateway.sees("assistant_message text Then with git.").await;
-        stage.gateway.sees("turn_completed").await;
-        assert!(!stage.folders.work().join("made").exists(), "{sdk:?}");
-        assert_eq!(stage.event("tool_result").await["isError"], true, "{sdk:?}");
+        let harness = priced().await;
+        harness.begin(begin(&python, sdk, &server, "the task", false));
+        let asked = asked(&harness, 1).await;
+        harness.gateway.decide(&asked, "use git", None);
+        harness.gateway.sees("assistant_message text Then with git.").await;
+        harness.gateway.sees("turn_completed").await;
+        assert!(!harness.folders.work().join("made").exists(), "{sdk:?}");
+        assert_eq!(harness.event("tool_result").await["isError"], true, "{sdk:?}");
     }
 }
 
@@ -160,13 +160,13 @@ async fn tool_that_is_always_allowed_is_not_asked_about_again() {
             says("two", "Both are done."),
         ]);
         let server = ModelServer::start(script).await.unwrap();
-        let stage = priced().await;
-        stage.begin(begin(&python, sdk, &server, "the task", false));
-        let first = asked(&stage, 1).await;
-        stage.gateway.decide(&first, "Always allow", None);
-        stage.gateway.sees("assistant_message text Both are done.").await;
-        stage.gateway.sees("turn_completed").await;
-        let story = stage.gateway.story();
+        let harness = priced().await;
+        harness.begin(begin(&python, sdk, &server, "the task", false));
+        let first = asked(&harness, 1).await;
+        harness.gateway.decide(&first, "Always allow", None);
+        harness.gateway.sees("assistant_message text Both are done.").await;
+        harness.gateway.sees("turn_completed").await;
+        let story = harness.gateway.story();
         let questions = story.iter().filter(|event| event.starts_with("question_asked")).count();
         assert_eq!(questions, 1, "{sdk:?}: {story:#?}");
     }
@@ -179,15 +179,15 @@ async fn message_enters_the_turn_before_the_next_model_call() {
         let script =
             Script::of([shell("the task", "echo d''one"), says("look at the tests", "I look at the tests.")]);
         let server = ModelServer::start(script).await.unwrap();
-        let stage = priced().await;
-        stage.begin(begin(&python, sdk, &server, "the task", false));
-        let asked = asked(&stage, 1).await;
-        stage.gateway.send(message("look at the tests", MessagePriority::Immediate));
-        stage.gateway.sees("message_ack injected").await;
-        stage.gateway.decide(&asked, "Allow", None);
-        stage.gateway.sees("assistant_message text I look at the tests.").await;
-        stage.gateway.sees("turn_completed").await;
-        let story = stage.gateway.story();
+        let harness = priced().await;
+        harness.begin(begin(&python, sdk, &server, "the task", false));
+        let asked = asked(&harness, 1).await;
+        harness.gateway.send(message("look at the tests", MessagePriority::Immediate));
+        harness.gateway.sees("message_ack injected").await;
+        harness.gateway.decide(&asked, "Allow", None);
+        harness.gateway.sees("assistant_message text I look at the tests.").await;
+        harness.gateway.sees("turn_completed").await;
+        let story = harness.gateway.story();
         assert_eq!(story.iter().filter(|event| event.starts_with("turn_started")).count(), 1, "{story:#?}");
     }
 }
@@ -202,16 +202,16 @@ async fn conversation_survives_a_killed_sidecar() {
             says("the third task", "I remember."),
         ]);
         let server = ModelServer::start(script).await.unwrap();
-        let stage = priced().await;
-        stage.begin(begin(&python, sdk, &server, "the first task", false));
-        stage.gateway.sees("turn_completed").await;
-        stage.gateway.send(message("the second task", MessagePriority::Queued));
-        asked(&stage, 1).await;
-        let stage = stage.next_run_by(start).await;
+        let harness = priced().await;
+        harness.begin(begin(&python, sdk, &server, "the first task", false));
+        harness.gateway.sees("turn_completed").await;
+        harness.gateway.send(message("the second task", MessagePriority::Queued));
+        asked(&harness, 1).await;
+        let harness = harness.next_run_by(start).await;
         let mut next = begin(&python, sdk, &server, "the third task", true);
         next.config.composed_system_prompt = "Speak like a pirate.".into();
-        stage.begin(next);
-        stage.gateway.sees("assistant_message text I remember.").await;
+        harness.begin(next);
+        harness.gateway.sees("assistant_message text I remember.").await;
         // The brief of the new run applies (S2 `updateBrief`).
         let request = server.prompts().pop().unwrap().body.to_string();
         for said in ["the first task", "The first is done.", "the third task", "Speak like a pirate."] {
@@ -230,26 +230,26 @@ async fn interrupt_ends_the_call_of_an_sdk_and_keeps_its_conversation() {
             says("the third task", "I remember."),
         ]);
         let server = ModelServer::start(script).await.unwrap();
-        let stage = priced().await;
-        stage.begin(begin(&python, sdk, &server, "the first task", false));
-        stage.gateway.sees("turn_completed").await;
-        stage.gateway.send(message("the second task", MessagePriority::Queued));
-        let asked = asked(&stage, 1).await;
-        stage.gateway.decide(&asked, "Allow", None);
-        let started = stage.folders.work().join("started");
-        stage.gateway.until("the call", |_| started.exists().then_some(())).await;
-        let interrupt = stage.gateway.send(Command::Interrupt {});
-        stage.gateway.acknowledged(interrupt, "done").await;
-        let left = shim_processes(stage.folders.root());
+        let harness = priced().await;
+        harness.begin(begin(&python, sdk, &server, "the first task", false));
+        harness.gateway.sees("turn_completed").await;
+        harness.gateway.send(message("the second task", MessagePriority::Queued));
+        let asked = asked(&harness, 1).await;
+        harness.gateway.decide(&asked, "Allow", None);
+        let started = harness.folders.work().join("started");
+        harness.gateway.until("the call", |_| started.exists().then_some(())).await;
+        let interrupt = harness.gateway.send(Command::Interrupt {});
+        harness.gateway.acknowledged(interrupt, "done").await;
+        let left = shim_processes(harness.folders.root());
         assert!(left.is_empty(), "{sdk:?}: {left:?}");
-        stage.gateway.send(message("the third task", MessagePriority::Queued));
-        stage.gateway.sees("assistant_message text I remember.").await;
-        stage.gateway.sees_nth("turn_completed", 2).await;
+        harness.gateway.send(message("the third task", MessagePriority::Queued));
+        harness.gateway.sees("assistant_message text I remember.").await;
+        harness.gateway.sees_nth("turn_completed", 2).await;
         let request = server.prompts().pop().unwrap().body.to_string();
         for said in ["the first task", "The first is done.", "the third task"] {
             assert!(request.contains(said), "{sdk:?}: {said} is missing in {request}");
         }
-        let story = stage.gateway.story();
+        let story = harness.gateway.story();
         let lost = |event: &String| event.starts_with("notice conversation_lost");
         assert!(!story.iter().any(lost), "{sdk:?}: {story:#?}");
     }
@@ -264,16 +264,16 @@ async fn run_state_of_openai_survives_a_pause_and_the_process() {
         says("two", "Both are done."),
     ]);
     let server = ModelServer::start(script).await.unwrap();
-    let stage = priced().await;
-    stage.begin(begin(&python, SDKS[0], &server, "the task", false));
-    let first = asked(&stage, 1).await;
-    stage.gateway.decide(&first, "Allow", None);
-    let second = asked(&stage, 2).await;
-    let pause = stage.gateway.send(Command::Pause {});
-    stage.gateway.acknowledged(pause, "done").await;
-    let kept = kept_state(&stage);
+    let harness = priced().await;
+    harness.begin(begin(&python, SDKS[0], &server, "the task", false));
+    let first = asked(&harness, 1).await;
+    harness.gateway.decide(&first, "Allow", None);
+    let second = asked(&harness, 2).await;
+    let pause = harness.gateway.send(Command::Pause {});
+    harness.gateway.acknowledged(pause, "done").await;
+    let kept = kept_state(&harness);
     assert!(kept["checkpoint"]["runStateJson"].is_string(), "{kept}");
-    assert_eq!(kept["agentId"], stage.gateway.session.to_string());
+    assert_eq!(kept["agentId"], harness.gateway.session.to_string());
     assert_eq!(kept["briefSnapshot"]["agentId"], kept["agentId"]);
     assert_eq!((&kept["pluginName"], &kept["checkpoint"]["sdk"]), (&json!("openai"), &json!("openai")));
     assert_eq!(kept["pendingDecisionIds"].as_array().unwrap().len(), 1, "the second call waits: {kept}");
@@ -285,24 +285,24 @@ async fn run_state_of_openai_survives_a_pause_and_the_process() {
     for field in ["sessionId", "serializedAt"] {
         assert!(!kept[field].as_str().unwrap().is_empty(), "{field}: {kept}");
     }
-    kill_python(stage.folders.root());
-    stage.gateway.sees("notice agent_ended").await;
-    let answer = stage.gateway.decide(&second, "Allow", None);
-    stage.gateway.acknowledged(answer, "done").await;
-    stage.gateway.send(Command::Resume {});
-    stage.gateway.sees("assistant_message text Both are done.").await;
-    stage.gateway.sees("turn_completed").await;
+    kill_python(harness.folders.root());
+    harness.gateway.sees("notice agent_ended").await;
+    let answer = harness.gateway.decide(&second, "Allow", None);
+    harness.gateway.acknowledged(answer, "done").await;
+    harness.gateway.send(Command::Resume {});
+    harness.gateway.sees("assistant_message text Both are done.").await;
+    harness.gateway.sees("turn_completed").await;
     assert_eq!(server.prompts().len(), 3, "no model call was repeated");
 }
 
 /// Allows the only call of the turn, whose command creates the file `started`, and pauses while it runs.
-async fn pause_during_the_call(stage: &Stage) {
-    let asked = asked(stage, 1).await;
-    stage.gateway.decide(&asked, "Allow", None);
-    let started = stage.folders.work().join("started");
-    stage.gateway.until("the call", |_| started.exists().then_some(())).await;
-    let pause = stage.gateway.send(Command::Pause {});
-    stage.gateway.acknowledged(pause, "done").await;
+async fn pause_during_the_call(harness: &Harness) {
+    let asked = asked(harness, 1).await;
+    harness.gateway.decide(&asked, "Allow", None);
+    let started = harness.folders.work().join("started");
+    harness.gateway.until("the call", |_| started.exists().then_some(())).await;
+    let pause = harness.gateway.send(Command::Pause {});
+    harness.gateway.acknowledged(pause, "done").await;
 }
 
 #[tokio::test]
@@ -311,17 +311,17 @@ async fn pause_of_openai_repeats_neither_call_nor_model_call() {
     let call = "touch started; sleep 1; echo x >> log; echo o''ne";
     let server =
         ModelServer::start(Script::of([shell("the task", call), says("one", "Done.")])).await.unwrap();
-    let stage = priced().await;
-    stage.begin(begin(&python, SDKS[0], &server, "the task", false));
-    pause_during_the_call(&stage).await;
-    let kept = kept_state(&stage)["checkpoint"]["runStateJson"].as_str().unwrap().to_owned();
+    let harness = priced().await;
+    harness.begin(begin(&python, SDKS[0], &server, "the task", false));
+    pause_during_the_call(&harness).await;
+    let kept = kept_state(&harness)["checkpoint"]["runStateJson"].as_str().unwrap().to_owned();
     assert!(kept.contains("one\\n"), "the call has ended: {kept}");
-    kill_python(stage.folders.root());
-    stage.gateway.sees("notice agent_ended").await;
-    stage.gateway.send(Command::Resume {});
-    stage.gateway.sees("assistant_message text Done.").await;
-    stage.gateway.sees("turn_completed").await;
-    let made = std::fs::read_to_string(stage.folders.work().join("log")).unwrap();
+    kill_python(harness.folders.root());
+    harness.gateway.sees("notice agent_ended").await;
+    harness.gateway.send(Command::Resume {});
+    harness.gateway.sees("assistant_message text Done.").await;
+    harness.gateway.sees("turn_completed").await;
+    let made = std::fs::read_to_string(harness.folders.work().join("log")).unwrap();
     assert_eq!((made.as_str(), server.prompts().len()), ("x\n", 2));
 }
 
@@ -331,17 +331,17 @@ async fn call_longer_than_a_pause_waits_is_stopped_and_continues() {
     let call = "touch started; sleep 4; echo x >> log; echo o''ne";
     let server =
         ModelServer::start(Script::of([shell("the task", call), says("one", "Done.")])).await.unwrap();
-    let stage = priced().await;
+    let harness = priced().await;
     let mut begin = begin(&python, SDKS[0], &server, "the task", false);
     begin.config.adapter_options["requestSeconds"] = 1.into();
-    stage.begin(begin);
-    pause_during_the_call(&stage).await;
-    let failed = stage.event("notice pause_failed").await;
+    harness.begin(begin);
+    pause_during_the_call(&harness).await;
+    let failed = harness.event("notice pause_failed").await;
     assert!(failed["summary"].as_str().unwrap().contains("within a model call or a tool"), "{failed}");
-    stage.gateway.send(Command::Resume {});
-    stage.gateway.sees("assistant_message text Done.").await;
-    stage.gateway.sees("turn_completed").await;
-    let made = std::fs::read_to_string(stage.folders.work().join("log")).unwrap();
+    harness.gateway.send(Command::Resume {});
+    harness.gateway.sees("assistant_message text Done.").await;
+    harness.gateway.sees("turn_completed").await;
+    let made = std::fs::read_to_string(harness.folders.work().join("log")).unwrap();
     assert_eq!((made.as_str(), server.prompts().len()), ("x\n", 2));
 }
 
@@ -350,20 +350,20 @@ async fn pause_of_adk_stops_its_process_until_the_resume() {
     let Some(python) = python() else { return };
     let script = Script::of([shell("the task", "echo harm''less"), says("harmless", "It was harmless.")]);
     let server = ModelServer::start(script).await.unwrap();
-    let stage = priced().await;
-    stage.begin(begin(&python, SDKS[1], &server, "the task", false));
-    let asked = asked(&stage, 1).await;
-    let pause = stage.gateway.send(Command::Pause {});
-    stage.gateway.acknowledged(pause, "done").await;
-    let processes = shim_processes(stage.folders.root());
+    let harness = priced().await;
+    harness.begin(begin(&python, SDKS[1], &server, "the task", false));
+    let asked = asked(&harness, 1).await;
+    let pause = harness.gateway.send(Command::Pause {});
+    harness.gateway.acknowledged(pause, "done").await;
+    let processes = shim_processes(harness.folders.root());
     let stopped = |id: &i32| std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap().contains(") T ");
     assert!(!processes.is_empty() && processes.iter().all(stopped), "{processes:?}");
-    let answer = stage.gateway.decide(&asked, "Allow", None);
-    stage.gateway.acknowledged(answer, "done").await;
-    let resume = stage.gateway.send(Command::Resume {});
-    stage.gateway.acknowledged(resume, "done").await;
-    stage.gateway.sees("assistant_message text It was harmless.").await;
-    stage.gateway.sees("turn_completed").await;
+    let answer = harness.gateway.decide(&asked, "Allow", None);
+    harness.gateway.acknowledged(answer, "done").await;
+    let resume = harness.gateway.send(Command::Resume {});
+    harness.gateway.acknowledged(resume, "done").await;
+    harness.gateway.sees("assistant_message text It was harmless.").await;
+    harness.gateway.sees("turn_completed").await;
     assert_eq!(server.prompts().len(), 2, "no model call was repeated");
 }
 
@@ -388,16 +388,16 @@ async fn openai_agent_that_takes_over_asks_too() {
     ]))
     .await
     .unwrap();
-    let stage = priced().await;
-    std::fs::write(stage.folders.work().join("team.py"), TEAM).unwrap();
+    let harness = priced().await;
+    std::fs::write(harness.folders.work().join("team.py"), TEAM).unwrap();
     let mut begin = begin(&python, SDKS[0], &server, "the task", false);
     begin.config.adapter_options["args"] = json!(["-m", SDKS[0].0, "--agent", "team:build"]);
-    stage.begin(begin);
-    let asked = asked(&stage, 1).await;
-    stage.gateway.decide(&asked, "not that", None);
-    stage.gateway.sees("assistant_message text I leave it.").await;
-    stage.gateway.sees("turn_completed").await;
-    assert!(!stage.folders.work().join("made").exists());
+    harness.begin(begin);
+    let asked = asked(&harness, 1).await;
+    harness.gateway.decide(&asked, "not that", None);
+    harness.gateway.sees("assistant_message text I leave it.").await;
+    harness.gateway.sees("turn_completed").await;
+    assert!(!harness.folders.work().join("made").exists());
 }
 
 const WRITER: &str = "
@@ -417,21 +417,21 @@ main(Writer())
 #[tokio::test]
 async fn python_library_uploads_with_a_renewed_token() {
     let Some(python) = python() else { return };
-    let stage = Stage::empty().await;
-    std::fs::write(stage.folders.work().join("writer.py"), WRITER).unwrap();
+    let harness = Harness::empty().await;
+    std::fs::write(harness.folders.work().join("writer.py"), WRITER).unwrap();
     let mut begin = super::begin(&json!({}), Some("write"), false);
     begin.config.adapter_options = json!({ "command": python, "args": ["writer.py"] });
-    stage.begin(begin);
-    stage.gateway.sees("turn_completed").await;
-    let artifact = stage.event("notice artifact").await["detail"].clone();
+    harness.begin(begin);
+    harness.gateway.sees("turn_completed").await;
+    let artifact = harness.event("notice artifact").await["detail"].clone();
     let (_, hash) = artifact["uri"].as_str().unwrap().rsplit_once("sha256=").unwrap();
-    let kept = std::fs::read_to_string(stage.folders.root().join("home/artifacts").join(hash)).unwrap();
+    let kept = std::fs::read_to_string(harness.folders.root().join("home/artifacts").join(hash)).unwrap();
     assert_eq!((kept.as_str(), &artifact["artifactId"]), ("done", &json!("report")));
 }
 
 /// The latest state that the sidecar has kept.
-fn kept_state(stage: &Stage) -> Value {
-    let folder = stage.folders.root().join("home/shim");
+fn kept_state(harness: &Harness) -> Value {
+    let folder = harness.folders.root().join("home/shim");
     let conversation: Value =
         serde_json::from_slice(&std::fs::read(folder.join("conversation.json")).unwrap()).unwrap();
     let kept = std::fs::read(folder.join(format!("checkpoint-{}.json", conversation["checkpoint"]))).unwrap();

@@ -4,30 +4,30 @@ use pilothouse_domain::value::MessagePriority;
 use pilothouse_wire::Command;
 use serde_json::{Value, json};
 
-use super::{Stage, approval, begin, completed};
+use super::{Harness, approval, begin, completed};
 use crate::gateway::Gateway;
 use crate::sidecar::{Folders, message};
 
 const BOTH: &str = "{requestToken} {backendToken}";
 
 /// A session whose sidecar logs to a file.
-pub(super) async fn logged(script: &Value) -> Stage {
+pub(super) async fn logged(script: &Value) -> Harness {
     let gateway = Gateway::start().await;
     let folders = Folders::of_adapter(&gateway, "shim");
     let sidecar = folders.start_logged(&folders.root().join("sidecar.log"));
-    let stage = Stage { gateway, folders, sidecar };
-    stage.begin(begin(script, Some("do it"), false));
-    stage
+    let harness = Harness { gateway, folders, sidecar };
+    harness.begin(begin(script, Some("do it"), false));
+    harness
 }
 
 /// Looks for the tokens that the shim had in everything that the sidecar published and logged.
-fn no_token_is_visible(stage: &Stage, expected: usize) {
-    let tokens = std::fs::read_to_string(stage.folders.work().join("tokens")).unwrap();
+fn no_token_is_visible(harness: &Harness, expected: usize) {
+    let tokens = std::fs::read_to_string(harness.folders.work().join("tokens")).unwrap();
     let tokens: Vec<_> = tokens.lines().collect();
     assert_eq!(tokens.len(), expected, "{tokens:?}");
-    let log = std::fs::read_to_string(stage.folders.root().join("sidecar.log")).unwrap();
+    let log = std::fs::read_to_string(harness.folders.root().join("sidecar.log")).unwrap();
     assert!(!log.is_empty());
-    let published: Vec<_> = stage.gateway.delivered().iter().map(|event| event.body.to_string()).collect();
+    let published: Vec<_> = harness.gateway.delivered().iter().map(|event| event.body.to_string()).collect();
     assert!(published.iter().any(|event| event.contains("[secret]")), "{published:#?}");
     for token in tokens {
         assert!(!log.contains(token), "{log}");
@@ -57,20 +57,20 @@ async fn no_token_of_a_shim_is_published_or_logged() {
             approval(), { "hear": true }, completed(),
         ],
     });
-    let stage = logged(&script).await;
-    let at = stage.gateway.sees("question_asked").await;
-    let asked = stage.gateway.delivered().swap_remove(at);
-    stage.gateway.send(message("look here", MessagePriority::Immediate));
-    stage.gateway.sees("notice message_not_taken").await;
-    let pause = stage.gateway.send(Command::Pause {});
-    stage.gateway.acknowledged(pause, "done").await;
-    let resume = stage.gateway.send(Command::Resume {});
-    stage.gateway.acknowledged(resume, "done").await;
-    stage.gateway.decide(&asked, "Allow", None);
-    stage.gateway.sees("notice decision_not_taken").await;
-    let stop = stage.gateway.send(Command::Stop {});
-    stage.gateway.acknowledged(stop, "done").await;
-    no_token_is_visible(&stage, 3);
+    let harness = logged(&script).await;
+    let at = harness.gateway.sees("question_asked").await;
+    let asked = harness.gateway.delivered().swap_remove(at);
+    harness.gateway.send(message("look here", MessagePriority::Immediate));
+    harness.gateway.sees("notice message_not_taken").await;
+    let pause = harness.gateway.send(Command::Pause {});
+    harness.gateway.acknowledged(pause, "done").await;
+    let resume = harness.gateway.send(Command::Resume {});
+    harness.gateway.acknowledged(resume, "done").await;
+    harness.gateway.decide(&asked, "Allow", None);
+    harness.gateway.sees("notice decision_not_taken").await;
+    let stop = harness.gateway.send(Command::Stop {});
+    harness.gateway.acknowledged(stop, "done").await;
+    no_token_is_visible(&harness, 3);
 }
 
 #[tokio::test]
@@ -80,8 +80,8 @@ async fn last_words_of_a_shim_show_no_token() {
         json!({ "words": BOTH, "turn": [{ "die": true }] }),
         json!({ "spawn": [{ "code": "capability_unsupported", "capability": BOTH }] }),
     ] {
-        let stage = logged(&script).await;
-        stage.gateway.sees("session_end").await;
-        no_token_is_visible(&stage, 2);
+        let harness = logged(&script).await;
+        harness.gateway.sees("session_end").await;
+        no_token_is_visible(&harness, 2);
     }
 }

@@ -7,22 +7,22 @@ use pilothouse_wire::Command;
 use pilothouse_wire::command::Begin;
 use serde_json::{Value, json};
 
-use super::{Stage, begin, completed, said};
+use super::{Harness, begin, completed, said};
 use crate::gateway::Gateway;
 use crate::sidecar::message;
 
 /// A shim whose first start waits at the gate.
-async fn starting() -> (Stage, CommandId) {
-    let stage = with_gate(json!({ "start": "gate", "turn": [{ "describe": true }, completed()] })).await;
-    stage.0.has_started(1).await;
-    stage
+async fn starting() -> (Harness, CommandId) {
+    let harness = with_gate(json!({ "start": "gate", "turn": [{ "describe": true }, completed()] })).await;
+    harness.0.has_started(1).await;
+    harness
 }
 
-async fn with_gate(script: Value) -> (Stage, CommandId) {
-    let stage = Stage::empty().await;
-    nix::unistd::mkfifo(&stage.folders.work().join("gate"), Mode::from_bits_truncate(0o600)).unwrap();
-    let id = stage.begin(patient(&script, Some("do it"), false));
-    (stage, id)
+async fn with_gate(script: Value) -> (Harness, CommandId) {
+    let harness = Harness::empty().await;
+    nix::unistd::mkfifo(&harness.folders.work().join("gate"), Mode::from_bits_truncate(0o600)).unwrap();
+    let id = harness.begin(patient(&script, Some("do it"), false));
+    (harness, id)
 }
 
 /// A `begin` that waits long for the start.
@@ -32,7 +32,7 @@ fn patient(script: &Value, prompt: Option<&str>, resume: bool) -> Begin {
     begin
 }
 
-impl Stage {
+impl Harness {
     async fn has_started(&self, count: usize) {
         let started = |_: &Gateway| (self.starts() == count).then_some(());
         self.gateway.until("a start of the shim", started).await;
@@ -45,77 +45,77 @@ impl Stage {
 
 #[tokio::test]
 async fn stop_ends_a_shim_that_never_gets_healthy() {
-    let (stage, begin) = starting().await;
-    stage.gateway.send_until_done(Command::Stop {}).await;
-    stage.gateway.acknowledged(begin, "no-agent").await;
+    let (harness, begin) = starting().await;
+    harness.gateway.send_until_done(Command::Stop {}).await;
+    harness.gateway.acknowledged(begin, "no-agent").await;
 }
 
 #[tokio::test]
 async fn shim_paused_during_its_start_works_after_the_resume() {
-    let (stage, begin) = starting().await;
-    stage.gateway.send_until_done(Command::Pause {}).await;
-    assert!(!stage.gateway.has_seen("begin_ack done"), "the shim is not healthy");
-    stage.open_gate();
-    stage.gateway.acknowledged(begin, "done").await;
-    stage.gateway.time_passes().await;
-    assert!(!stage.gateway.has_seen("turn_started"), "{:#?}", stage.gateway.story());
-    stage.gateway.send_until_done(Command::Resume {}).await;
-    stage.gateway.sees("turn_completed").await;
-    assert!(stage.gateway.position_of("resume_ack done") < stage.gateway.position_of("turn_started"));
+    let (harness, begin) = starting().await;
+    harness.gateway.send_until_done(Command::Pause {}).await;
+    assert!(!harness.gateway.has_seen("begin_ack done"), "the shim is not healthy");
+    harness.open_gate();
+    harness.gateway.acknowledged(begin, "done").await;
+    harness.gateway.time_passes().await;
+    assert!(!harness.gateway.has_seen("turn_started"), "{:#?}", harness.gateway.story());
+    harness.gateway.send_until_done(Command::Resume {}).await;
+    harness.gateway.sees("turn_completed").await;
+    assert!(harness.gateway.position_of("resume_ack done") < harness.gateway.position_of("turn_started"));
 }
 
 #[tokio::test]
 async fn interrupt_during_the_start_of_a_shim_withdraws_its_prompt() {
-    let (stage, begin) = starting().await;
-    let sent = stage.gateway.send(message("more", MessagePriority::Queued));
-    stage.gateway.acknowledged(sent, "received").await;
-    stage.gateway.send_until_done(Command::Interrupt {}).await;
-    stage.gateway.acknowledged(sent, "interrupted").await;
-    stage.open_gate();
-    stage.gateway.acknowledged(begin, "done").await;
-    stage.gateway.time_passes().await;
-    assert!(!stage.gateway.has_seen("turn_started"), "{:#?}", stage.gateway.story());
-    stage.gateway.send(message("go on", MessagePriority::Queued));
-    stage.gateway.sees("turn_completed").await;
+    let (harness, begin) = starting().await;
+    let sent = harness.gateway.send(message("more", MessagePriority::Queued));
+    harness.gateway.acknowledged(sent, "received").await;
+    harness.gateway.send_until_done(Command::Interrupt {}).await;
+    harness.gateway.acknowledged(sent, "interrupted").await;
+    harness.open_gate();
+    harness.gateway.acknowledged(begin, "done").await;
+    harness.gateway.time_passes().await;
+    assert!(!harness.gateway.has_seen("turn_started"), "{:#?}", harness.gateway.story());
+    harness.gateway.send(message("go on", MessagePriority::Queued));
+    harness.gateway.sees("turn_completed").await;
     assert!(
-        stage.gateway.has_seen("assistant_message text told to do it\n\ngo on"),
+        harness.gateway.has_seen("assistant_message text told to do it\n\ngo on"),
         "{:#?}",
-        stage.gateway.story()
+        harness.gateway.story()
     );
 }
 
 #[tokio::test]
 async fn resumed_agent_learns_a_withdrawn_prompt_with_the_next_message() {
     let script = json!({ "start-again": "gate", "turn": [said("begun"), { "forever": true }] });
-    let (stage, _) = with_gate(script.clone()).await;
-    stage.gateway.sees("assistant_message text begun").await;
-    stage.gateway.send_until_done(Command::Interrupt {}).await;
-    let stage = stage.next_run().await;
-    let begin = stage.begin(patient(&script, Some("do more"), true));
-    stage.has_started(2).await;
-    stage.gateway.send_until_done(Command::Interrupt {}).await;
-    stage.open_gate();
-    stage.gateway.acknowledged(begin, "done").await;
-    stage.gateway.send(message("go on", MessagePriority::Queued));
-    stage.gateway.sees("assistant_message text resumed at 7 with \"do more\\n\\ngo on\"").await;
+    let (harness, _) = with_gate(script.clone()).await;
+    harness.gateway.sees("assistant_message text begun").await;
+    harness.gateway.send_until_done(Command::Interrupt {}).await;
+    let harness = harness.next_run().await;
+    let begin = harness.begin(patient(&script, Some("do more"), true));
+    harness.has_started(2).await;
+    harness.gateway.send_until_done(Command::Interrupt {}).await;
+    harness.open_gate();
+    harness.gateway.acknowledged(begin, "done").await;
+    harness.gateway.send(message("go on", MessagePriority::Queued));
+    harness.gateway.sees("assistant_message text resumed at 7 with \"do more\\n\\ngo on\"").await;
 }
 
 #[tokio::test]
 async fn next_run_learns_the_task_that_no_agent_had() {
     let script = json!({ "start": "gate", "turn": [{ "describe": true }, completed()] });
-    let (stage, begin) = with_gate(script.clone()).await;
-    stage.has_started(1).await;
-    stage.gateway.send_until_done(Command::Interrupt {}).await;
-    stage.open_gate();
-    stage.gateway.acknowledged(begin, "done").await;
+    let (harness, begin) = with_gate(script.clone()).await;
+    harness.has_started(1).await;
+    harness.gateway.send_until_done(Command::Interrupt {}).await;
+    harness.open_gate();
+    harness.gateway.acknowledged(begin, "done").await;
     let next = patient(&script, None, true);
     // Saves the state of the conversation.
-    stage.gateway.send_until_done(Command::ReloadConfig { config: Box::new(next.config.clone()) }).await;
-    let stage = stage.next_run().await;
-    stage.begin(next);
-    stage.gateway.send(message("go on", MessagePriority::Queued));
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.gateway.story();
+    harness.gateway.send_until_done(Command::ReloadConfig { config: Box::new(next.config.clone()) }).await;
+    let harness = harness.next_run().await;
+    harness.begin(next);
+    harness.gateway.send(message("go on", MessagePriority::Queued));
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.gateway.story();
     assert!(story.iter().any(|line| line.contains("<task>\nwrite a poem\n</task>")), "{story:#?}");
 }
 
@@ -124,45 +124,45 @@ async fn prompt_survives_an_interrupt_before_the_agent_has_it() {
     let busy = json!({ "code": "invalid_state", "message": "busy" });
     let script =
         json!({ "spawn": [busy], "start-again": "gate", "turn": [{ "describe": true }, completed()] });
-    let (stage, _) = with_gate(script).await;
-    stage.has_started(2).await;
-    stage.gateway.send_until_done(Command::Interrupt {}).await;
-    stage.gateway.send(message("go on", MessagePriority::Queued));
-    stage.has_started(3).await;
-    stage.open_gate();
-    stage.gateway.sees("assistant_message text told to do it\n\ngo on").await;
+    let (harness, _) = with_gate(script).await;
+    harness.has_started(2).await;
+    harness.gateway.send_until_done(Command::Interrupt {}).await;
+    harness.gateway.send(message("go on", MessagePriority::Queued));
+    harness.has_started(3).await;
+    harness.open_gate();
+    harness.gateway.sees("assistant_message text told to do it\n\ngo on").await;
 }
 
 /// A shim that was ended by an interrupt, and starts again for a message.
-async fn starting_again() -> (Stage, CommandId) {
+async fn starting_again() -> (Harness, CommandId) {
     let script = json!({ "start-again": "gate", "turn": [said("begun"), { "forever": true }] });
-    let (stage, _) = with_gate(script).await;
-    stage.gateway.sees("assistant_message text begun").await;
-    stage.gateway.send_until_done(Command::Interrupt {}).await;
-    let sent = stage.gateway.send(message("next", MessagePriority::Queued));
-    stage.has_started(2).await;
-    (stage, sent)
+    let (harness, _) = with_gate(script).await;
+    harness.gateway.sees("assistant_message text begun").await;
+    harness.gateway.send_until_done(Command::Interrupt {}).await;
+    let sent = harness.gateway.send(message("next", MessagePriority::Queued));
+    harness.has_started(2).await;
+    (harness, sent)
 }
 
 #[tokio::test]
 async fn pause_ends_a_later_start_of_a_shim_and_the_resume_repeats_it() {
-    let (stage, sent) = starting_again().await;
-    stage.gateway.send_until_done(Command::Pause {}).await;
-    assert!(!stage.gateway.has_seen("message_ack injected"), "{:#?}", stage.gateway.story());
-    stage.gateway.send_until_done(Command::Resume {}).await;
-    stage.has_started(3).await;
-    stage.open_gate();
-    stage.gateway.acknowledged(sent, "injected").await;
-    stage.gateway.sees("assistant_message text resumed at 7 with \"next\"").await;
+    let (harness, sent) = starting_again().await;
+    harness.gateway.send_until_done(Command::Pause {}).await;
+    assert!(!harness.gateway.has_seen("message_ack injected"), "{:#?}", harness.gateway.story());
+    harness.gateway.send_until_done(Command::Resume {}).await;
+    harness.has_started(3).await;
+    harness.open_gate();
+    harness.gateway.acknowledged(sent, "injected").await;
+    harness.gateway.sees("assistant_message text resumed at 7 with \"next\"").await;
 }
 
 #[tokio::test]
 async fn interrupt_ends_a_later_start_of_a_shim_with_its_turn() {
-    let (stage, sent) = starting_again().await;
-    stage.gateway.send_until_done(Command::Interrupt {}).await;
-    stage.gateway.acknowledged(sent, "turn-over").await;
-    stage.gateway.send(message("another", MessagePriority::Queued));
-    stage.has_started(3).await;
-    stage.open_gate();
-    stage.gateway.sees("assistant_message text resumed at 7 with \"another\"").await;
+    let (harness, sent) = starting_again().await;
+    harness.gateway.send_until_done(Command::Interrupt {}).await;
+    harness.gateway.acknowledged(sent, "turn-over").await;
+    harness.gateway.send(message("another", MessagePriority::Queued));
+    harness.has_started(3).await;
+    harness.open_gate();
+    harness.gateway.sees("assistant_message text resumed at 7 with \"another\"").await;
 }
