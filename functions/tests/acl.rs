@@ -275,7 +275,7 @@ fn table() -> Vec<(Value, Vec<F>)> {
         ),
         (
             json!({ "type": "agent_settings", "modelId": "large", "thinkingLevel": "high", "availableModels": ["small", "large", ""] }),
-            vec![F::SettingsTold(AgentSettings {
+            vec![F::SettingsReported(AgentSettings {
                 model_id: "large".to_owned(),
                 thinking_level: Some(ThinkingLevel::High),
                 available_models: vec!["small".to_owned(), "large".to_owned()],
@@ -284,7 +284,7 @@ fn table() -> Vec<(Value, Vec<F>)> {
         (
             json!({ "type": "conversations", "labels": [{ "turnId": "turn-1", "label": "good" }],
                 "branches": [{ "conversationId": "b", "parentId": "a", "lastTurnId": "turn-1", "turns": 1, "isCurrent": true }] }),
-            vec![F::ConversationsTold(AgentConversations {
+            vec![F::ConversationsReported(AgentConversations {
                 branches: vec![ConversationBranch {
                     conversation_id: "b".to_owned(),
                     parent_id: Some("a".to_owned()),
@@ -357,7 +357,7 @@ fn table() -> Vec<(Value, Vec<F>)> {
                 { "id": "DL-001", "description": "x", "acceptanceCriteria": [], "status": "passed" },
                 { "id": "DL-002", "description": "y", "acceptanceCriteria": [], "status": "pending" },
             ] }),
-            vec![F::DeliverablesTold(DeliverableCounts { pending: 1, passed: 1, blocked: 0 })],
+            vec![F::DeliverablesReported(DeliverableCounts { pending: 1, passed: 1, blocked: 0 })],
         ),
         (
             json!({ "type": "task_list", "tasks": [{ "id": "1", "subject": "Do it", "status": "Completed" }] }),

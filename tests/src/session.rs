@@ -159,13 +159,13 @@ impl Session {
     }
 
     /// Waits until one raw event contains all these words.
-    pub async fn until_told(&self, words: &[&str]) {
-        let told = async || {
+    pub async fn until_reported(&self, words: &[&str]) {
+        let has_reported = async || {
             let events: Vec<Value> = self.api.all(&self.path("/events")).await;
             let has_all = |event: String| words.iter().all(|word| event.contains(word));
             events.iter().any(|event| has_all(event.to_string())).then_some(())
         };
-        self.until_within(PATIENCE, &words.join(" "), told).await;
+        self.until_within(PATIENCE, &words.join(" "), has_reported).await;
     }
 
     /// The state and the logs of the session, for failure messages.
@@ -173,19 +173,19 @@ impl Session {
         let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
         let get =
             async |rest: &str| self.api.try_send(reqwest::Method::GET, &self.path(rest), &[], None).await;
-        let mut told = vec![match get("").await {
+        let mut lines_of_state = vec![match get("").await {
             Ok(reply) => format!("session: {}", pretty(&reply.body)),
             Err(error) => format!("session: {error}"),
         }];
         if let Ok(reply) = get("/messages/queue").await {
-            told.push(format!("queue: {}", reply.text));
+            lines_of_state.push(format!("queue: {}", reply.text));
         }
         if let Ok(reply) = get("/activity?limit=200").await {
             let lines = reply.body["items"].as_array().into_iter().flatten();
-            told.extend(lines.map(|line| format!("activity: {line}")));
+            lines_of_state.extend(lines.map(|line| format!("activity: {line}")));
         }
-        told.extend(self.api.log_capture.logs(&self.id).await);
-        told.join("\n")
+        lines_of_state.extend(self.api.log_capture.logs(&self.id).await);
+        lines_of_state.join("\n")
     }
 }
 

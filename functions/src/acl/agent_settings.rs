@@ -11,5 +11,5 @@ pub fn map(model_id: &str, thinking_level: Option<ThinkingLevel>, available_mode
         thinking_level,
         available_models: available_models.to_vec(),
     };
-    Mapping::to(AgentFact::SettingsTold(settings.fitted()))
+    Mapping::to(AgentFact::SettingsReported(settings.fitted()))
 }

@@ -6,5 +6,5 @@ use pilothouse_domain::value::AgentConversations;
 use super::Mapping;
 
 pub fn map(conversations: &AgentConversations) -> Mapping {
-    Mapping::to(AgentFact::ConversationsTold(conversations.clone().fitted()))
+    Mapping::to(AgentFact::ConversationsReported(conversations.clone().fitted()))
 }

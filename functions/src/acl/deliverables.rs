@@ -8,5 +8,5 @@ use super::Mapping;
 
 pub fn map(deliverables: &[RawDeliverable]) -> Mapping {
     let counts = DeliverableCounts::of(deliverables.iter().map(|deliverable| deliverable.status));
-    Mapping::to(AgentFact::DeliverablesTold(counts))
+    Mapping::to(AgentFact::DeliverablesReported(counts))
 }

@@ -113,7 +113,7 @@ impl Endpoints {
 
 const PHONE: &str = "push.example/phone";
 
-async fn staged() -> (ApiFixture, Arc<Endpoints>) {
+async fn with_endpoints() -> (ApiFixture, Arc<Endpoints>) {
     let endpoints = Arc::new(Endpoints::default());
     let fixture = ApiFixture::with(Some(endpoints.clone())).await;
     (fixture, endpoints)
@@ -231,7 +231,7 @@ fn names(count: usize) -> impl Iterator<Item = String> {
 
 #[tokio::test]
 async fn entries_of_an_owner_are_published_once_and_in_one_commit() {
-    let (fixture, _) = staged().await;
+    let (fixture, _) = with_endpoints().await;
     let (first, second) = (fixture.event("ada", "First").await, fixture.event("ada", "Second").await);
     let batch = fixture.sent(vec![first, second, fixture.event("bob", "Other").await]).await;
     assert!(event_feed::process(&fixture.app, batch.clone()).await.retry.is_empty());
@@ -252,7 +252,7 @@ async fn entries_of_an_owner_are_published_once_and_in_one_commit() {
 /// A transaction writes an item once, so the entries of such a batch cannot share one.
 #[tokio::test]
 async fn entry_that_is_twice_in_a_batch_is_published_once() {
-    let (fixture, _) = staged().await;
+    let (fixture, _) = with_endpoints().await;
     let events = vec![fixture.event("ada", "First").await, fixture.event("ada", "Second").await];
     let mut batch = fixture.sent(events).await;
     batch.push(batch[0].clone());
@@ -263,7 +263,7 @@ async fn entry_that_is_twice_in_a_batch_is_published_once() {
 
 #[tokio::test]
 async fn entry_that_cannot_be_published_delays_only_its_successors() {
-    let (fixture, _) = staged().await;
+    let (fixture, _) = with_endpoints().await;
     let first = fixture.event("ada", "First").await;
     let missing =
         r#"{"aggregate":{"kind":"skill","id":"00000000-0000-0000-0000-000000000001"},"sequence":1}"#;
@@ -278,7 +278,7 @@ async fn entry_that_cannot_be_published_delays_only_its_successors() {
 
 #[tokio::test]
 async fn failing_endpoint_is_paused_and_probed_with_one_delivery() {
-    let (fixture, endpoints) = staged().await;
+    let (fixture, endpoints) = with_endpoints().await;
     endpoints.kill("dead.example");
     fixture.register("mallory", "dead.example").await;
     fixture.register("bob", "good.example").await;
@@ -315,7 +315,7 @@ async fn failing_endpoint_is_paused_and_probed_with_one_delivery() {
 
 #[tokio::test]
 async fn refused_delivery_does_not_delay_others() {
-    let (fixture, endpoints) = staged().await;
+    let (fixture, endpoints) = with_endpoints().await;
     endpoints.0.lock().unwrap().refuses = Some("Skill 1".to_owned());
     fixture.register("ada", "picky.example").await;
     // `Skill 1`, `Skill 10` and `Skill 11` are refused.
@@ -332,7 +332,7 @@ async fn refused_delivery_does_not_delay_others() {
 /// A crash in the middle of a batch: attempts are repeated at their own time, and nothing is lost.
 #[tokio::test]
 async fn unsettled_attempt_is_retried_after_a_crash() {
-    let (fixture, endpoints) = staged().await;
+    let (fixture, endpoints) = with_endpoints().await;
     endpoints.kill("dead.example");
     fixture.register("ada", "dead.example").await;
     fixture.happen("ada", names(2)).await;
@@ -351,7 +351,7 @@ async fn unsettled_attempt_is_retried_after_a_crash() {
 /// An endpoint that fails for eight hours is disabled, whichever delivery is attempted last.
 #[tokio::test]
 async fn endpoint_that_fails_for_hours_is_abandoned() {
-    let (fixture, endpoints) = staged().await;
+    let (fixture, endpoints) = with_endpoints().await;
     endpoints.kill("dead.example");
     let id = fixture.register("ada", "dead.example").await;
     fixture.happen("ada", names(40)).await;
@@ -380,7 +380,7 @@ async fn endpoint_that_fails_for_hours_is_abandoned() {
 
 #[tokio::test]
 async fn browser_is_notified_of_a_disabled_webhook() {
-    let (fixture, endpoints) = staged().await;
+    let (fixture, endpoints) = with_endpoints().await;
     fixture.subscribe("ada").await;
     fixture.register("ada", "gone.example").await;
     endpoints.unsubscribe("gone.example");
@@ -393,7 +393,7 @@ async fn browser_is_notified_of_a_disabled_webhook() {
 
 #[tokio::test]
 async fn browser_is_notified_of_a_disabled_webhook_after_a_crash() {
-    let (fixture, endpoints) = staged().await;
+    let (fixture, endpoints) = with_endpoints().await;
     fixture.subscribe("ada").await;
     fixture.register("ada", "gone.example").await;
     endpoints.unsubscribe("gone.example");
@@ -410,7 +410,7 @@ async fn browser_is_notified_of_a_disabled_webhook_after_a_crash() {
 
 #[tokio::test]
 async fn failed_push_delays_no_later_one_of_its_browser() {
-    let (fixture, endpoints) = staged().await;
+    let (fixture, endpoints) = with_endpoints().await;
     fixture.subscribe("ada").await;
     let (first, second) = (fixture.session("ada").await, fixture.session("ada").await);
     endpoints.kill(PHONE);
@@ -431,7 +431,7 @@ async fn failed_push_delays_no_later_one_of_its_browser() {
 /// A browser shows one notification of a session, so a late delivery would replace the next one.
 #[tokio::test]
 async fn failed_push_is_not_repeated_after_a_later_one_of_a_session() {
-    let (fixture, endpoints) = staged().await;
+    let (fixture, endpoints) = with_endpoints().await;
     fixture.subscribe("ada").await;
     let session = fixture.session("ada").await;
     endpoints.kill(PHONE);
@@ -446,7 +446,7 @@ async fn failed_push_is_not_repeated_after_a_later_one_of_a_session() {
 
 #[tokio::test]
 async fn failed_push_is_not_repeated_when_its_notification_was_read() {
-    let (fixture, endpoints) = staged().await;
+    let (fixture, endpoints) = with_endpoints().await;
     fixture.subscribe("ada").await;
     let session = fixture.session("ada").await;
     endpoints.kill(PHONE);
@@ -460,7 +460,7 @@ async fn failed_push_is_not_repeated_when_its_notification_was_read() {
 
 #[tokio::test]
 async fn push_that_waits_for_a_connection_keeps_its_nine_attempts() {
-    let (fixture, endpoints) = staged().await;
+    let (fixture, endpoints) = with_endpoints().await;
     fixture.subscribe("ada").await;
     let session = fixture.session("ada").await;
     endpoints.set_busy(PHONE, true);

@@ -9,7 +9,7 @@ use pilothouse_store::AggregateRef;
 use super::*;
 
 impl PoolFixture {
-    pub(super) async fn tell(&self, id: AgentSessionId, fact: AgentFact) {
+    pub(super) async fn observe(&self, id: AgentSessionId, fact: AgentFact) {
         let mut loaded = self.app.store.conversation(id).await.unwrap().unwrap();
         let mut ids = FreshIds;
         let mut ctx = self.app.domain_context(&mut ids);
@@ -25,10 +25,10 @@ impl PoolFixture {
         let id = self.start(201).await;
         let turn = TurnId::parse("t").unwrap();
         let can = Capabilities { pause: true, resume_conversation: true, ..Capabilities::default() };
-        self.tell(id, AgentFact::SidecarReady(can)).await;
-        self.tell(id, AgentFact::TurnStarted { turn: turn.clone(), message: None }).await;
+        self.observe(id, AgentFact::SidecarReady(can)).await;
+        self.observe(id, AgentFact::TurnStarted { turn: turn.clone(), message: None }).await;
         let outcome = SessionOutcome::Completed;
-        self.tell(id, AgentFact::TurnCompleted { turn, output: None, outcome }).await;
+        self.observe(id, AgentFact::TurnCompleted { turn, output: None, outcome }).await;
         id
     }
 
@@ -93,12 +93,12 @@ async fn message_is_kept_back_before_the_hold_is_there() {
 async fn resume_is_refused_before_the_hold_is_there() {
     let fixture = PoolFixture::open().await;
     let id = fixture.idle().await;
-    fixture.tell(id, AgentFact::TurnStarted { turn: TurnId::parse("u").unwrap(), message: None }).await;
+    fixture.observe(id, AgentFact::TurnStarted { turn: TurnId::parse("u").unwrap(), message: None }).await;
     let (status, body) = fixture.call("POST", &format!("/sessions/{id}/pause"), json!({})).await;
     assert_eq!(status, 202, "{body}");
     let command = fixture.session(id).await.pending_command().unwrap().command_id;
     let done = AgentFact::CommandDone(pilothouse_domain::session::LifecycleCommand::Pause, command);
-    fixture.tell(id, done).await;
+    fixture.observe(id, done).await;
     fixture.pull().await;
     let (status, body) = fixture.call("POST", &format!("/sessions/{id}/resume"), json!({})).await;
     assert_eq!((status, &body["code"]), (409, &json!("braked")), "{body}");

@@ -36,7 +36,7 @@ impl Artifacts {
         assert_eq!(status, 201, "{spawned}");
         let id = |value: &Value| value.as_str().unwrap().to_owned();
         let writer = id(&spawned["session"]["id"]).parse().unwrap();
-        fixture.tell_to(writer, AgentFact::SidecarReady(Capabilities::default())).await;
+        fixture.observe_in(writer, AgentFact::SidecarReady(Capabilities::default())).await;
         Self { writer, writer_agent: id(&spawned["agent"]["id"]), fixture }
     }
 
@@ -480,7 +480,7 @@ async fn artifacts_of_other_owners_do_not_exist() {
 async fn decision_detail_names_no_rule_and_stays_in_scope() {
     let artifacts = Artifacts::with_writer(json!(["api"])).await;
     let fixture = &artifacts.fixture;
-    fixture.tell(crate::fixture::permission("q1")).await;
+    fixture.observe(crate::fixture::permission("q1")).await;
     let (_, page) = fixture.send("GET", "/api/decisions", Value::Null).await;
     let path = format!("/decisions/{}", page["items"][0]["id"].as_str().unwrap());
     let (status, body) = artifacts.as_agent(artifacts.writer, "GET", &path, Value::Null).await;
@@ -495,7 +495,7 @@ async fn decision_detail_names_no_rule_and_stays_in_scope() {
     assert_eq!((&log[0]["access"], &log[0]["allowed"]), (&read, &json!(true)), "{log:?}");
     assert_eq!(log[0]["subject"], page["items"][0]["id"]);
     let closed = Artifacts::new().await;
-    closed.fixture.tell(crate::fixture::permission("q1")).await;
+    closed.fixture.observe(crate::fixture::permission("q1")).await;
     let (_, page) = closed.fixture.send("GET", "/api/decisions", Value::Null).await;
     let path = format!("/decisions/{}", page["items"][0]["id"].as_str().unwrap());
     assert_eq!(closed.as_agent(closed.writer, "GET", &path, Value::Null).await.0, 403);
@@ -629,7 +629,7 @@ async fn snapshot_has_a_new_version_only_for_a_new_content() {
     let artifacts = Artifacts::with_writer(json!(["api"])).await;
     let reported = artifacts.report("src/orders.ts", "tea").await;
     artifacts.indexed(&reported, 1).await;
-    artifacts.fixture.tell(crate::fixture::permission("q1")).await;
+    artifacts.fixture.observe(crate::fixture::permission("q1")).await;
     let first = artifacts.snapshot(&artifacts.writer_agent, 4_000).await;
     assert_eq!(first["snapshotVersion"], 1);
     assert_eq!(first["workstreams"][0]["id"], "docs", "its own workstream comes first");

@@ -167,8 +167,8 @@ async fn another_model_of_a_brief_is_used_at_once_or_next() {
     let fixture = ProjectFixture::spawned().await;
     fixture.react().await;
     let can = Capabilities { model_switch: true, ..Capabilities::default() };
-    fixture.tell(AgentFact::SidecarReady(can)).await;
-    fixture.tell(AgentFact::TurnStarted { turn: "t".parse().unwrap(), message: None }).await;
+    fixture.observe(AgentFact::SidecarReady(can)).await;
+    fixture.observe(AgentFact::TurnStarted { turn: "t".parse().unwrap(), message: None }).await;
     assert_eq!(fixture.change_brief(json!({ "modelPreference": "large" })).await.0, 200);
     let session = fixture.app.store.session(fixture.session).await.unwrap().unwrap();
     assert_eq!(session.adjustments().count(), 1, "the sidecar is told");
@@ -202,7 +202,7 @@ async fn another_adapter_of_a_brief_drives_the_next_session() {
     let fixture = ProjectFixture::working().await;
     let changes = json!({ "adapter": "claude", "providerConfig": { "fallbackModel": "x" }, "modelPreference": "large" });
     assert_eq!(fixture.change_brief(changes).await.0, 200);
-    fixture.tell(AgentFact::ContextExhausted).await;
+    fixture.observe(AgentFact::ContextExhausted).await;
     fixture.end_run().await;
     fixture.react().await;
     let next = fixture.loaded_agent().await.value.current_session_id();

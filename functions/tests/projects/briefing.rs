@@ -25,9 +25,9 @@ impl ProjectFixture {
     async fn complete_many_turns(&self) {
         for turn in 0..60 {
             let turn: TurnId = format!("many-{turn}").parse().unwrap();
-            self.tell(AgentFact::TurnStarted { turn: turn.clone(), message: None }).await;
+            self.observe(AgentFact::TurnStarted { turn: turn.clone(), message: None }).await;
             let outcome = SessionOutcome::Completed;
-            self.tell(AgentFact::TurnCompleted { turn, output: None, outcome }).await;
+            self.observe(AgentFact::TurnCompleted { turn, output: None, outcome }).await;
         }
     }
 }
@@ -105,7 +105,7 @@ async fn links_of_a_briefing_lead_to_their_events() {
 #[tokio::test]
 async fn open_decisions_are_listed_also_from_before_the_period() {
     let fixture = ProjectFixture::working().await;
-    fixture.tell(permission("q1")).await;
+    fixture.observe(permission("q1")).await;
     fixture.advance(HOUR * 48);
     let briefing = fixture.briefing().await;
     assert_eq!(
@@ -143,7 +143,7 @@ async fn briefings_of_other_owners_do_not_exist() {
     assert_eq!((status, &body["code"]), (404, &json!("not-found")));
     // The owner's decisions outside of the project are not part of it.
     let (_, other) = fixture.send("POST", "/api/projects", json!({ "name": "Other" })).await;
-    fixture.tell(permission("q1")).await;
+    fixture.observe(permission("q1")).await;
     let path = format!("/api/projects/{}/briefing", other["id"].as_str().unwrap());
     assert_eq!(count(&fixture.got(&path).await), 0);
 }
@@ -237,9 +237,9 @@ async fn sessions_that_an_agent_left_count_in_the_period() {
     fixture.spend("1").await;
     fixture.complete_turn(false).await;
     fixture.advance(HOUR * 25);
-    fixture.tell(AgentFact::TurnStarted { turn: "again".parse().unwrap(), message: None }).await;
+    fixture.observe(AgentFact::TurnStarted { turn: "again".parse().unwrap(), message: None }).await;
     fixture.spend("1.5").await;
-    fixture.tell(AgentFact::ContextExhausted).await;
+    fixture.observe(AgentFact::ContextExhausted).await;
     fixture.end_run().await;
     fixture.react().await;
     let current = fixture.loaded_agent().await.value.current_session_id();

@@ -139,7 +139,7 @@ async fn versions_of_two_agents_conflict_within_the_window() {
     });
     let (_, spawned) = artifacts.fixture.send("POST", "/api/agents/spawn", agent).await;
     let reviewer: AgentSessionId = spawned["session"]["id"].as_str().unwrap().parse().unwrap();
-    artifacts.fixture.tell_to(reviewer, AgentFact::SidecarReady(Capabilities::default())).await;
+    artifacts.fixture.observe_in(reviewer, AgentFact::SidecarReady(Capabilities::default())).await;
     let reported = artifacts.report("src/api.ts", "one").await;
     let revision = json!({
         "artifactId": reported["artifactId"], "kind": "code", "expectedVersion": 1, "text": "two",
@@ -191,12 +191,12 @@ async fn different_recommendations_for_an_artifact_are_an_issue() {
     let writer = artifacts.writer;
     artifacts
         .fixture
-        .tell_to(writer, AgentFact::TurnStarted { turn: "t".parse().unwrap(), message: None })
+        .observe_in(writer, AgentFact::TurnStarted { turn: "t".parse().unwrap(), message: None })
         .await;
-    artifacts.fixture.tell(proposes("q1", "SQLite", &artifact)).await;
+    artifacts.fixture.observe(proposes("q1", "SQLite", &artifact)).await;
     artifacts.fixture.react().await;
     assert_eq!(artifacts.issues("").await, [] as [Value; 0]);
-    artifacts.fixture.tell_to(writer, proposes("q2", "Redis", &artifact)).await;
+    artifacts.fixture.observe_in(writer, proposes("q2", "Redis", &artifact)).await;
     for _ in 0..2 {
         artifacts.fixture.react_of(writer).await;
         artifacts.fixture.react().await;

@@ -186,7 +186,7 @@ impl Compared {
     /// An agent proposes stores, names the artifact, and a person chooses one.
     async fn decide(&self, artifact: &Value) {
         let fixture = &self.artifacts.fixture;
-        fixture.tell(proposes("q1", "SQLite", artifact)).await;
+        fixture.observe(proposes("q1", "SQLite", artifact)).await;
         let choice = json!({ "resolutionType": "choose_option", "chosenOptionId": "SQLite", "rationale": "No server." });
         fixture.resolve("q1", choice).await;
     }
@@ -492,7 +492,7 @@ async fn choice_is_compared_when_it_is_made() {
     let code = artifacts.report("src/log.ts", "Logs rotate daily.").await["artifactId"].clone();
     artifacts.react_to(&code, 1).await;
     artifacts.fixture.advance(Duration::from_secs(10));
-    artifacts.fixture.tell(proposes("q1", "SQLite", &code)).await;
+    artifacts.fixture.observe(proposes("q1", "SQLite", &code)).await;
     artifacts
         .fixture
         .resolve("q1", json!({ "resolutionType": "choose_option", "chosenOptionId": "Redis" }))

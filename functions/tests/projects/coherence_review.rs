@@ -202,7 +202,7 @@ async fn model_receives_the_texts_and_confirms_a_contradiction() {
     let issue = reviews.issue().await;
     assert_eq!(issue["review"], Value::Null);
     let fixture = &reviews.artifacts.fixture;
-    fixture.tell(proposes("q1", "SQLite", &issue["affectedArtifactIds"][0])).await;
+    fixture.observe(proposes("q1", "SQLite", &issue["affectedArtifactIds"][0])).await;
     fixture.react().await;
     reviews.model.judges(&issue, &json!({}));
     assert_eq!(reviews.review(&issue).await, None);

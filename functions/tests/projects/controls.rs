@@ -20,7 +20,7 @@ impl ProjectFixture {
     pub(crate) async fn confirm(&self, command: LifecycleCommand) {
         let session = self.app.store.session(self.session).await.unwrap().unwrap();
         let pending = session.pending_command().unwrap().command_id;
-        self.tell(AgentFact::CommandDone(command, pending)).await;
+        self.observe(AgentFact::CommandDone(command, pending)).await;
     }
 }
 
@@ -83,7 +83,7 @@ async fn kill_all_ends_paused_and_waiting_agents() {
     assert_eq!(paused.status().await, S::Paused);
     kill(&paused).await;
     let waiting = ProjectFixture::working().await;
-    waiting.tell(permission("q1")).await;
+    waiting.observe(permission("q1")).await;
     assert_eq!(waiting.status().await, S::WaitingForInput);
     kill(&waiting).await;
     let reviewed = ProjectFixture::working().await;

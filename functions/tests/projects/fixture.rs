@@ -115,8 +115,8 @@ impl ProjectFixture {
             hot_reload: true,
             ..Capabilities::default()
         };
-        self.tell(AgentFact::SidecarReady(can)).await;
-        self.tell(AgentFact::TurnStarted { turn: TurnId::parse("t").unwrap(), message: None }).await;
+        self.observe(AgentFact::SidecarReady(can)).await;
+        self.observe(AgentFact::TurnStarted { turn: TurnId::parse("t").unwrap(), message: None }).await;
     }
 
     /// The server has room for another sidecar, or none, from now on.
@@ -201,11 +201,11 @@ impl ProjectFixture {
         commit_events(&self.app, loaded.clone(), events).await;
     }
 
-    pub(crate) async fn tell(&self, fact: AgentFact) {
-        self.tell_to(self.session, fact).await;
+    pub(crate) async fn observe(&self, fact: AgentFact) {
+        self.observe_in(self.session, fact).await;
     }
 
-    pub(crate) async fn tell_to(&self, session: AgentSessionId, fact: AgentFact) {
+    pub(crate) async fn observe_in(&self, session: AgentSessionId, fact: AgentFact) {
         let mut loaded = self.app.store.conversation(session).await.unwrap().unwrap();
         let key = sha256_hex(self.app.secret.api_key(session, 0).as_bytes());
         self.change(&mut loaded, |it, ctx| it.observe(fact, &key, ctx).events).await;
@@ -214,7 +214,7 @@ impl ProjectFixture {
     pub(crate) async fn complete_turn(&self, with_output: bool) {
         let turn = TurnId::parse("t").unwrap();
         let output = with_output.then(Default::default);
-        self.tell(AgentFact::TurnCompleted { turn, output, outcome: SessionOutcome::Completed }).await;
+        self.observe(AgentFact::TurnCompleted { turn, output, outcome: SessionOutcome::Completed }).await;
     }
 
     /// Ends the process of the session.

@@ -54,8 +54,8 @@ impl ProjectFixture {
     async fn killed(policy: Value) -> Self {
         let fixture = Self::working().await;
         fixture.configure(json!({ "orphanedDecisions": { "adaptive": policy } })).await;
-        fixture.tell(permission("p")).await;
-        fixture.tell(asks("q")).await;
+        fixture.observe(permission("p")).await;
+        fixture.observe(asks("q")).await;
         let (status, body) = fixture.send("POST", &fixture.session_path("/cancel"), json!({})).await;
         assert_eq!(status, 202, "{body}");
         fixture
@@ -108,7 +108,7 @@ impl ProjectFixture {
     /// An agent with an exhausted context, whose chain has as many sessions as it can have.
     async fn with_full_chain() -> (Self, SessionChainId) {
         let fixture = Self::working().await;
-        fixture.tell(AgentFact::ContextExhausted).await;
+        fixture.observe(AgentFact::ContextExhausted).await;
         let session = fixture.app.store.session(fixture.session).await.unwrap().unwrap();
         let id = session.chain_id().unwrap();
         fixture.fill_chain(id).await;
@@ -120,7 +120,7 @@ impl ProjectFixture {
     /// The agent works in the second session of its chain.
     async fn continued() -> Self {
         let mut fixture = Self::working().await;
-        fixture.tell(AgentFact::ContextExhausted).await;
+        fixture.observe(AgentFact::ContextExhausted).await;
         fixture.end_run().await;
         fixture.react().await;
         fixture.session = fixture.loaded_agent().await.value.current_session_id();
@@ -231,7 +231,7 @@ async fn choice_counts_for_the_agent_that_took_the_decision_over() {
     let mut fixture = ProjectFixture::working().await;
     let policy = json!({ "default": "reassign", "gracePeriodMs": 0 });
     fixture.configure(json!({ "orphanedDecisions": { "adaptive": policy } })).await;
-    fixture.tell(proposes("q", "SQLite", &json!("artifact"))).await;
+    fixture.observe(proposes("q", "SQLite", &json!("artifact"))).await;
     let (status, body) = fixture.send("POST", &fixture.session_path("/cancel"), json!({})).await;
     assert_eq!(status, 202, "{body}");
     let replacement: AgentSessionId = fixture.second_agent("Builder").await.parse().unwrap();
@@ -292,7 +292,7 @@ async fn wrong_policies_name_every_violation() {
 #[tokio::test]
 async fn approved_decision_releases_its_brake_once() {
     let fixture = ProjectFixture::working().await;
-    fixture.tell(permission("p")).await;
+    fixture.observe(permission("p")).await;
     let brake =
         json!({ "scope": { "type": "all" }, "reason": "Stop", "releaseCondition": { "type": "decision" } });
     let (status, brake) = fixture.send("POST", "/api/brake", brake).await;
@@ -408,7 +408,7 @@ async fn restart_is_a_new_session_of_the_same_agent() {
 #[tokio::test]
 async fn restarted_continuation_goes_on_in_its_chain() {
     let mut fixture = ProjectFixture::working().await;
-    fixture.tell(AgentFact::ContextExhausted).await;
+    fixture.observe(AgentFact::ContextExhausted).await;
     fixture.end_run().await;
     fixture.react().await;
     let current = fixture.loaded_agent().await.value.current_session_id();
@@ -530,7 +530,10 @@ async fn completed_turn_ends_the_row_of_crashes() {
     fixture.start_turn().await;
     fixture.complete_turn(false).await;
     fixture
-        .tell(AgentFact::TurnStarted { turn: pilothouse_domain::TurnId::parse("t2").unwrap(), message: None })
+        .observe(AgentFact::TurnStarted {
+            turn: pilothouse_domain::TurnId::parse("t2").unwrap(),
+            message: None,
+        })
         .await;
     fixture.end_run().await;
     fixture.react().await;
@@ -653,7 +656,7 @@ async fn restart_waits_for_the_end_of_the_process() {
     let fixture = ProjectFixture::working().await;
     fixture.configure(json!({ "crashRecovery": unconditional_recovery(false) })).await;
     let steers = Capabilities { steer_mid_turn: true, pause: true, ..Capabilities::default() };
-    fixture.tell(AgentFact::SidecarReady(steers)).await;
+    fixture.observe(AgentFact::SidecarReady(steers)).await;
     let message = json!({ "content": "Use SQLite", "priority": "Immediate" });
     let (status, sent) = fixture.send("POST", &fixture.session_path("/messages/queue"), message).await;
     assert_eq!(status, 201, "{sent}");
@@ -723,7 +726,7 @@ async fn agent_of_a_full_chain_waits_for_its_person() {
 #[tokio::test]
 async fn exhausted_agent_of_a_cancelled_chain_is_not_running() {
     let fixture = ProjectFixture::working().await;
-    fixture.tell(AgentFact::ContextExhausted).await;
+    fixture.observe(AgentFact::ContextExhausted).await;
     let session = fixture.app.store.session(fixture.session).await.unwrap().unwrap();
     let chain = session.chain_id().unwrap();
     let (status, body) = fixture.send("POST", &format!("/api/agents/chains/{chain}/cancel"), json!({})).await;

@@ -214,7 +214,7 @@ async fn answers_and_feedback_are_judged_on_every_route() {
     };
     let shows = AgentFact::PlanShown { request: "p1".parse().unwrap(), content: None, timeout: None };
     for fact in [asks("q1"), asks("q2"), shows] {
-        fixture.tell(fact).await;
+        fixture.observe(fact).await;
     }
     let with = |answer: &str| json!([{ "question": "Which store?", "answer": answer }]);
     let answer = async |answer: &str| {
@@ -256,7 +256,7 @@ async fn answer_to_an_orphan_is_judged_for_the_agent_that_receives_it() {
         proposal: None,
         timeout: None,
     };
-    fixture.tell(asked).await;
+    fixture.observe(asked).await;
     assert_eq!(fixture.send("POST", &fixture.session_path("/cancel"), json!({})).await.0, 202);
     let agent = json!({
         "projectId": fixture.project, "objective": "Build it", "workingDirectory": "/w", "budgetCapUsd": "5",
@@ -279,7 +279,9 @@ async fn answer_to_an_orphan_is_judged_for_the_agent_that_receives_it() {
 #[tokio::test]
 async fn instructions_for_a_summary_are_judged() {
     let fixture = ProjectFixture::guarded(json!({ "inputGuardrails": [secrets("block")] })).await;
-    fixture.tell(AgentFact::SidecarReady(Capabilities { compaction: true, ..Capabilities::default() })).await;
+    fixture
+        .observe(AgentFact::SidecarReady(Capabilities { compaction: true, ..Capabilities::default() }))
+        .await;
     let compact = fixture.session_path("/compact");
     is_blocked(&fixture.send("POST", &compact, json!({ "instructions": "Keep the secret" })).await);
     let (_, view) = fixture.send("GET", &fixture.session_path(""), Value::Null).await;

@@ -54,7 +54,7 @@ impl ProjectFixture {
             self.send("POST", &self.session_path("/messages/queue"), json!({ "content": "Go on" })).await;
         assert_eq!(status, 201, "{sent}");
         let message = sent["message"]["messageId"].as_str().unwrap().parse().unwrap();
-        self.tell(AgentFact::MessageInjected(message)).await;
+        self.observe(AgentFact::MessageInjected(message)).await;
         self.react().await;
         pending
     }
@@ -72,7 +72,7 @@ impl ProjectFixture {
             tokens: TokenUsage::default(),
             context_window: Some(window),
         };
-        self.tell(AgentFact::Used(report)).await;
+        self.observe(AgentFact::Used(report)).await;
     }
 
     async fn timers(&self) -> usize {
@@ -238,7 +238,7 @@ async fn working_agent_is_updated_regularly() {
 async fn agent_that_missed_many_events_is_updated() {
     let fixture = ProjectFixture::working().await;
     let other: AgentSessionId = fixture.second_agent("Tester").await.parse().unwrap();
-    fixture.tell_to(other, AgentFact::SidecarReady(Capabilities::default())).await;
+    fixture.observe_in(other, AgentFact::SidecarReady(Capabilities::default())).await;
     let missed = async || fixture.app.store.session(other).await.unwrap().unwrap().journal_sequence();
     let check = async || {
         fixture.advance(MINUTE * 5 + Duration::from_secs(1));
@@ -249,9 +249,9 @@ async fn agent_that_missed_many_events_is_updated() {
     assert_eq!(check().await, None, "it missed few events");
     for n in 0..5 {
         let turn: TurnId = format!("t{n}").parse().unwrap();
-        fixture.tell_to(other, AgentFact::TurnStarted { turn: turn.clone(), message: None }).await;
+        fixture.observe_in(other, AgentFact::TurnStarted { turn: turn.clone(), message: None }).await;
         let outcome = SessionOutcome::Completed;
-        fixture.tell_to(other, AgentFact::TurnCompleted { turn, output: None, outcome }).await;
+        fixture.observe_in(other, AgentFact::TurnCompleted { turn, output: None, outcome }).await;
     }
     assert!(missed().await >= 10);
     let pending = check().await.unwrap();
@@ -271,7 +271,7 @@ async fn released_brake_informs_the_agent() {
 async fn decision_informs_the_other_agents_only() {
     let fixture = ProjectFixture::working().await;
     let other = fixture.second_agent("Tester").await.parse().unwrap();
-    fixture.tell(permission("r1")).await;
+    fixture.observe(permission("r1")).await;
     let decision = fixture.only("").await;
     let path = format!("/api/decisions/{}/resolve", decision["id"].as_str().unwrap());
     let (status, body) = fixture.send("POST", &path, json!({ "resolutionType": "approve" })).await;
@@ -351,9 +351,9 @@ async fn completed_agent_informs_agents_whose_policy_lists_it() {
         let (status, spawned) = fixture.send("POST", "/api/agents/spawn", body).await;
         assert_eq!(status, 201, "{spawned}");
         let tester = spawned["session"]["id"].as_str().unwrap().parse().unwrap();
-        fixture.tell_to(tester, AgentFact::SidecarReady(Capabilities::default())).await;
+        fixture.observe_in(tester, AgentFact::SidecarReady(Capabilities::default())).await;
         let turn = "t".parse().unwrap();
-        fixture.tell_to(tester, AgentFact::TurnStarted { turn, message: None }).await;
+        fixture.observe_in(tester, AgentFact::TurnStarted { turn, message: None }).await;
         fixture.complete_turn(is_approved).await;
         let (action, body) = if is_approved {
             let session = fixture.app.store.session(fixture.session).await.unwrap().unwrap();

@@ -77,12 +77,12 @@ impl ProjectFixture {
 #[tokio::test]
 async fn resolved_permissions_move_the_score_once() {
     let fixture = ProjectFixture::working().await;
-    fixture.tell(permission("q1")).await;
+    fixture.observe(permission("q1")).await;
     fixture.resolve("q1", json!({ "resolutionType": "approve" })).await;
     fixture.react().await;
     // One point, with the weight 1.5 of an unclassified call.
     assert_eq!(fixture.score().await, "51.5");
-    fixture.tell(permission("q2")).await;
+    fixture.observe(permission("q2")).await;
     fixture.resolve("q2", json!({ "resolutionType": "reject" })).await;
     fixture.react().await;
     assert_eq!(fixture.score().await, "48.5");
@@ -96,9 +96,9 @@ async fn resolved_permissions_move_the_score_once() {
 #[tokio::test]
 async fn outcomes_count_when_their_messages_come_out_of_order() {
     let fixture = ProjectFixture::working().await;
-    fixture.tell(permission("q1")).await;
+    fixture.observe(permission("q1")).await;
     fixture.resolve("q1", json!({ "resolutionType": "approve" })).await;
-    fixture.tell(permission("q2")).await;
+    fixture.observe(permission("q2")).await;
     fixture.resolve("q2", json!({ "resolutionType": "reject" })).await;
     fixture.react_backwards().await;
     assert_eq!(fixture.outcomes().await, [O::HumanRejectsToolCall, O::HumanApprovesToolCall]);
@@ -108,7 +108,7 @@ async fn outcomes_count_when_their_messages_come_out_of_order() {
 #[tokio::test]
 async fn answer_that_a_hibernated_session_receives_counts() {
     let fixture = ProjectFixture::working().await;
-    fixture.tell(permission("q1")).await;
+    fixture.observe(permission("q1")).await;
     fixture.end_run().await;
     let (_, page) = fixture.send("GET", "/api/decisions", Value::Null).await;
     let path = format!("/api/decisions/{}/resolve", page["items"][0]["id"].as_str().unwrap());
@@ -138,7 +138,7 @@ async fn turns_of_an_objective_do_not_count_and_its_end_counts_once() {
     fixture.complete_turn(false).await;
     fixture.react().await;
     assert_eq!(fixture.outcomes().await, [], "an idle agent has not completed its objective");
-    fixture.tell(AgentFact::TurnStarted { turn: "again".parse().unwrap(), message: None }).await;
+    fixture.observe(AgentFact::TurnStarted { turn: "again".parse().unwrap(), message: None }).await;
     fixture.fail().await;
     fixture.react().await;
     assert_eq!(fixture.outcomes().await, [O::TaskAbandonedOrMaxTurns]);
@@ -161,7 +161,7 @@ async fn continuations_share_the_objective() {
     assert!(status < 300, "{body}");
     fixture.react().await;
     fixture.start_turn().await;
-    fixture.tell(AgentFact::ContextExhausted).await;
+    fixture.observe(AgentFact::ContextExhausted).await;
     fixture.end_run().await;
     fixture.react().await;
     let current = fixture.loaded_agent().await.value.current_session_id();
@@ -179,7 +179,7 @@ async fn continuations_share_the_objective() {
 #[tokio::test]
 async fn concurrent_messages_count_an_outcome_once() {
     let fixture = ProjectFixture::working().await;
-    fixture.tell(permission("q1")).await;
+    fixture.observe(permission("q1")).await;
     fixture.resolve("q1", json!({ "resolutionType": "approve" })).await;
     join_all((0..8).map(|_| fixture.react())).await;
     assert_eq!(fixture.outcomes().await, [O::HumanApprovesToolCall]);
@@ -190,7 +190,7 @@ async fn concurrent_messages_count_an_outcome_once() {
 async fn concurrent_outcomes_all_change_the_score() {
     let fixture = ProjectFixture::working().await;
     for (question, resolution) in [("q1", "approve"), ("q2", "reject")] {
-        fixture.tell(permission(question)).await;
+        fixture.observe(permission(question)).await;
         fixture.resolve(question, json!({ "resolutionType": resolution })).await;
     }
     // Half of them begin with the later outcome.

@@ -22,7 +22,7 @@ async fn portfolio_shows_each_project_at_a_glance() {
     let other = json!({ "name": "Empty", "spendingCap": { "usd": "5" } });
     assert_eq!(fixture.send("POST", "/api/projects", other).await.0, 201);
     fixture.spend("1.5").await;
-    fixture.tell(permission("q1")).await;
+    fixture.observe(permission("q1")).await;
     fixture.react().await;
     fixture.advance(Duration::from_secs(5));
     let scope = json!({ "type": "workstream", "projectId": fixture.project, "workstream": "api" });
@@ -63,7 +63,7 @@ async fn portfolio_is_filtered_by_whether_projects_are_archived() {
 #[tokio::test]
 async fn health_shows_run_brief_and_pending_decisions() {
     let fixture = ProjectFixture::working().await;
-    fixture.tell(permission("q1")).await;
+    fixture.observe(permission("q1")).await;
     let health = fixture.health().await;
     assert_eq!((&health["status"], &health["pendingDecisions"]), (&json!("waiting_on_human"), &json!(1)));
     assert_eq!((&health["run"]["phase"], &health["run"]["ordinal"]), (&json!("Live"), &json!(1)));
@@ -87,7 +87,7 @@ async fn health_shows_run_brief_and_pending_decisions() {
 #[tokio::test]
 async fn agents_and_decisions_are_filtered() {
     let fixture = ProjectFixture::working().await;
-    fixture.tell(permission("q1")).await;
+    fixture.observe(permission("q1")).await;
     let acp = json!({
         "brief": { "role": "Tester", "workstream": "api", "adapter": "acp" },
         "objective": "Test it", "workingDirectory": "/w", "budgetCapUsd": "5", "allowUnmetered": true,
@@ -128,7 +128,7 @@ async fn list_and_health_count_the_same_decisions() {
         let agent = fixture.got(&format!("/api/agents/{}", fixture.agent)).await;
         (agent["pendingDecisions"].clone(), health["pendingDecisions"].clone())
     };
-    fixture.tell(permission("q1")).await;
+    fixture.observe(permission("q1")).await;
     assert_eq!(counts().await, (json!(1), json!(1)));
     let body = json!({ "scope": { "type": "all" }, "reason": "Stop" });
     let (_, brake) = fixture.send("POST", "/api/brake", body).await;

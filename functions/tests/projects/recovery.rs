@@ -21,7 +21,7 @@ impl ProjectFixture {
     }
 
     async fn reports_usage(&self, conversation: &str) {
-        self.tell(AgentFact::Used(UsageReport {
+        self.observe(AgentFact::Used(UsageReport {
             meter: MeterId::parse(conversation).unwrap(),
             model: "m".to_owned(),
             subagent: None,
@@ -34,7 +34,7 @@ impl ProjectFixture {
 
     async fn with_full_context() -> (Self, SessionChainId) {
         let fixture = Self::working().await;
-        fixture.tell(AgentFact::ContextExhausted).await;
+        fixture.observe(AgentFact::ContextExhausted).await;
         fixture.react().await;
         let session = fixture.app.store.session(fixture.session).await.unwrap().unwrap();
         (fixture, session.chain_id().unwrap())
@@ -58,11 +58,11 @@ async fn checkpoints_are_listed_newest_first() {
     let fixture = ProjectFixture::working().await;
     assert_eq!(fixture.checkpoints().await, [] as [Value; 0]);
     fixture.reports_usage("talk-1").await;
-    fixture.tell(permission("q1")).await;
+    fixture.observe(permission("q1")).await;
     fixture.advance(Duration::from_secs(1));
     let brief = json!({ "description": "Also write the changelog." });
     assert_eq!(fixture.agent_path("PATCH", "/brief", brief).await.0, 200);
-    fixture.tell(permission("q2")).await;
+    fixture.observe(permission("q2")).await;
     let listed = fixture.checkpoints().await;
     let counts: Vec<_> = listed.iter().map(|it| it["pendingDecisionIds"].as_array().unwrap().len()).collect();
     assert_eq!(counts, [2, 1]);
@@ -83,7 +83,7 @@ async fn checkpoints_are_listed_newest_first() {
 #[tokio::test]
 async fn kill_says_whether_a_checkpoint_was_made() {
     let fixture = ProjectFixture::working().await;
-    fixture.tell(permission("q1")).await;
+    fixture.observe(permission("q1")).await;
     let body = json!({ "grace": true, "graceTimeoutMs": 10_000 });
     let (status, killed) = fixture.agent_path("POST", "/kill", body).await;
     assert_eq!((status, &killed["kill"]), (202, &Value::Null), "it is not over");
@@ -227,7 +227,7 @@ async fn agents_restart_once_for_a_changed_mode() {
     assert_eq!(fixture.session_status().await, "Resuming");
     fixture.react().await;
     let can = serde_json::from_value(json!({ "pause": true, "resumeConversation": true })).unwrap();
-    fixture.tell(AgentFact::SidecarReady(can)).await;
+    fixture.observe(AgentFact::SidecarReady(can)).await;
     fixture.confirm(LifecycleCommand::Resume).await;
     assert_eq!(fixture.session_status().await, "Running");
     assert_eq!(fixture.change_mode("orchestrator").await["restartedAgents"], 1);

@@ -13,7 +13,7 @@ impl ProjectFixture {
     async fn judged() -> Self {
         let fixture = Self::working().await;
         for (request, resolution) in [("q1", "approve"), ("q2", "reject")] {
-            fixture.tell(permission(request)).await;
+            fixture.observe(permission(request)).await;
             fixture.resolve(request, json!({ "resolutionType": resolution })).await;
         }
         fixture.react().await;
@@ -141,7 +141,7 @@ async fn changed_configuration_reaches_the_agents_once() {
     fixture.react_to_update().await;
     fixture.react_to_update().await;
     assert_eq!(fixture.loaded_agent().await.version, before + 1);
-    fixture.tell(permission("q3")).await;
+    fixture.observe(permission("q3")).await;
     fixture.resolve("q3", json!({ "resolutionType": "reject" })).await;
     fixture.react().await;
     let shown = fixture.ok("GET", &fixture.trust_path(""), Value::Null).await;

@@ -17,7 +17,7 @@ impl ProjectFixture {
             tokens: TokenUsage::default(),
             context_window: None,
         };
-        self.tell(AgentFact::Used(report)).await;
+        self.observe(AgentFact::Used(report)).await;
     }
 
     /// Sets the cap of the project, with the reaction.

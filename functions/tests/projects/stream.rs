@@ -115,7 +115,7 @@ impl ProjectFixture {
 #[tokio::test]
 async fn first_message_is_the_state_of_the_project() {
     let fixture = ProjectFixture::working().await;
-    fixture.tell(permission("q1")).await;
+    fixture.observe(permission("q1")).await;
     let client = Client::connect(&fixture, None).await;
     let Body::StateSync(state) = &client.received[0].body else { panic!("{:?}", client.received) };
     let StateSync::Whole(state) = &**state else { panic!("it is small") };
@@ -286,7 +286,7 @@ async fn new_agents_are_followed_from_their_begin() {
 async fn decisions_and_trust_are_sent_with_their_outcome() {
     let fixture = ProjectFixture::working().await;
     let mut client = Client::connect(&fixture, None).await;
-    fixture.tell(permission("q1")).await;
+    fixture.observe(permission("q1")).await;
     let opened = client.read().await;
     let decision = opened.iter().find_map(|message| match &message.body {
         Body::Event(event) => match &event.envelope.event.content {
@@ -461,7 +461,7 @@ async fn expired_entries_lead_to_the_state() {
 async fn continuation_of_an_agent_is_followed() {
     let fixture = ProjectFixture::working().await;
     let mut client = Client::connect(&fixture, None).await;
-    fixture.tell(AgentFact::ContextExhausted).await;
+    fixture.observe(AgentFact::ContextExhausted).await;
     fixture.end_run().await;
     fixture.react().await;
     let current = fixture.loaded_agent().await.value.current_session_id();

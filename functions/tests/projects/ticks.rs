@@ -28,7 +28,7 @@ async fn clock_runs_while_the_agent_works_or_waits_for_a_person() {
     assert_eq!(fixture.tick().await, 5);
 
     let fixture = ProjectFixture::working().await;
-    fixture.tell(permission("q1")).await;
+    fixture.observe(permission("q1")).await;
     fixture.react().await;
     fixture.advance(Duration::from_secs(7));
     assert_eq!(fixture.tick().await, 7, "it waits for a person");
@@ -44,7 +44,7 @@ async fn clock_is_written_only_when_an_agent_becomes_active_or_inactive() {
     let fixture = ProjectFixture::working().await;
     let version = async || fixture.stored_clock().await.unwrap().version;
     assert_eq!(version().await, 1);
-    fixture.tell(permission("q1")).await;
+    fixture.observe(permission("q1")).await;
     fixture.resolve("q1", json!({ "resolutionType": "approve" })).await;
     fixture.react().await;
     assert_eq!(version().await, 1);

@@ -81,8 +81,8 @@ impl Gateway {
 
     /// The cursors that were posted, without those of `caught_up`.
     pub(crate) fn cursors(&self, id: &ConnectionId) -> Vec<String> {
-        let told = |m: &StreamMessage| !matches!(m.body, StreamBody::CaughtUp {});
-        self.messages(id).into_iter().filter(told).map(|message| message.cursor).collect()
+        let is_change = |m: &StreamMessage| !matches!(m.body, StreamBody::CaughtUp {});
+        self.messages(id).into_iter().filter(is_change).map(|message| message.cursor).collect()
     }
 
     /// The cursors that a client keeps, which ignores messages whose cursor it has passed.

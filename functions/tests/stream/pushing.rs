@@ -35,8 +35,8 @@ async fn push_sends_entries_after_the_cursor_in_order() {
     assert_eq!(posted.cursors(&late).last().unwrap(), "j7");
     assert_eq!(posted.cursors(&new), ["j7"]);
     assert_eq!([&late, &new].map(|id| posted.times_caught_up(id)), [1, 1]);
-    let told = posted.messages(&late)[5].clone();
-    assert_eq!(told.cursor, "j6", "after the existing entries, before the new one");
+    let caught_up = posted.messages(&late)[5].clone();
+    assert_eq!(caught_up.cursor, "j6", "after the existing entries, before the new one");
 }
 
 #[tokio::test]

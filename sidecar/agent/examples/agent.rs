@@ -49,7 +49,7 @@ async fn work() -> Result<(), Box<dyn Error>> {
         Start::ContinueRecent
     };
     let (session, events) = AgentSession::open(config()?, start)?;
-    let telling = tokio::spawn(tell(events));
+    let printing = tokio::spawn(print_events(events));
     if let Some(command) = words.first().filter(|word| word.starts_with('!')) {
         session.execute_bash(&[command.as_str(), &words[1..].join(" ")].join(" ")).await?;
     } else {
@@ -68,7 +68,7 @@ async fn work() -> Result<(), Box<dyn Error>> {
     session.close().await;
     let state = session.state();
     eprintln!("[{} · ${}]", state.file.display(), state.meters.total().cost_usd);
-    telling.abort();
+    printing.abort();
     Ok(())
 }
 
@@ -91,7 +91,7 @@ fn config() -> Result<SessionConfig, Box<dyn Error>> {
 }
 
 /// Prints the agent's text to standard output, and everything else to standard error.
-async fn tell(mut events: mpsc::UnboundedReceiver<SessionEvent>) {
+async fn print_events(mut events: mpsc::UnboundedReceiver<SessionEvent>) {
     while let Some(event) = events.recv().await {
         match event {
             SessionEvent::TextDelta(text) | SessionEvent::BashUpdate { chunk: text } => {

@@ -43,7 +43,7 @@ impl Given {
     }
 
     /// All published snapshots: ids with their states.
-    async fn told(&self) -> Vec<String> {
+    async fn published(&self) -> Vec<String> {
         let batch = self.spool.batch(1000, usize::MAX).await.unwrap();
         let snapshot = |body: &str| {
             let signed = pilothouse_wire::Signed::parse(body).unwrap();
@@ -77,7 +77,7 @@ async fn missing_file_reads_as_empty_and_creates_nothing() {
     assert!(given.file().load().unwrap().deliverables().is_empty());
     assert!(given.deliverables.refresh().await.unwrap().deliverables().is_empty());
     assert_eq!(fs::read_dir(given.work.path()).unwrap().count(), 0);
-    assert!(given.told().await.is_empty());
+    assert!(given.published().await.is_empty());
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn each_change_is_stored_and_reported() {
     let result = given.deliverables.set_status(set("DL-001", DeliverableState::Blocked)).await;
     assert_eq!(result.error, Some(OperationError::InvalidTransition));
     assert_eq!(
-        given.told().await,
+        given.published().await,
         ["DL-001 pending, DL-002 pending", "DL-001 passed, DL-002 pending"],
         "a refusal changes nothing, so nothing is published"
     );
@@ -119,11 +119,11 @@ async fn file_of_an_earlier_run_is_reported_once() {
     let next = given.next_run();
     next.refresh().await.unwrap();
     next.refresh().await.unwrap();
-    assert_eq!(given.told().await, ["DL-001 pending", "DL-001 pending"], "each run publishes it once");
+    assert_eq!(given.published().await, ["DL-001 pending", "DL-001 pending"], "each run publishes it once");
     given.deliverables.set_status(set("DL-001", DeliverableState::Passed)).await;
     next.refresh().await.unwrap();
     assert_eq!(
-        given.told().await.last().unwrap(),
+        given.published().await.last().unwrap(),
         "DL-001 passed",
         "a change by another process is published"
     );

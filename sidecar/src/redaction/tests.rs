@@ -20,9 +20,9 @@ fn cleaned(redactor: &Redactor, text: &str) -> String {
 
 fn streamed<'a>(redactor: &Redactor, pieces: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut stream = redactor.stream();
-    let mut told: Vec<String> = pieces.into_iter().map(|piece| stream.push(piece)).collect();
-    told.push(stream.end());
-    told
+    let mut cleaned_pieces: Vec<String> = pieces.into_iter().map(|piece| stream.push(piece)).collect();
+    cleaned_pieces.push(stream.end());
+    cleaned_pieces
 }
 
 #[test]
@@ -119,8 +119,8 @@ fn remainder_of_a_truncated_secret_is_replaced() {
 fn flood_resembling_a_secret_is_held_no_longer_than_one() {
     let redactor = knowing(&["aaaaaaaaaaaaaaaa"]);
     let mut stream = redactor.stream();
-    let told: Vec<String> = (0..1000).map(|_| stream.push("aaaaaaaaaa")).collect();
-    assert_eq!(told.concat() + &stream.end(), IN_PLACE);
+    let cleaned_pieces: Vec<String> = (0..1000).map(|_| stream.push("aaaaaaaaaa")).collect();
+    assert_eq!(cleaned_pieces.concat() + &stream.end(), IN_PLACE);
 }
 
 #[test]
@@ -186,8 +186,8 @@ proptest! {
             from = at;
         }
         pieces.push(&text[from..]);
-        let told = streamed(&redactor, pieces.iter().copied());
-        let whole = told.concat();
+        let cleaned_pieces = streamed(&redactor, pieces.iter().copied());
+        let whole = cleaned_pieces.concat();
         prop_assert_eq!(&whole, &cleaned(&redactor, &text), "as if it had come whole");
         let joined: String = whole.chars().filter(|c| *c != '\n').collect();
         for form in ["kestrel-ab-ab-c", "ab-c-kestrel"].into_iter().flat_map(forms::of) {
@@ -203,10 +203,10 @@ proptest! {
         // The suffix that is held back is no longer than a form of a secret.
         let longest = forms::of("kestrel-ab-ab-c").iter().map(String::len).max().unwrap_or_default();
         let (mut read, mut given) = (0, 0);
-        for (piece, told) in pieces.iter().zip(&told) {
+        for (piece, cleaned_piece) in pieces.iter().zip(&cleaned_pieces) {
             read += piece.replace('\n', "").len();
-            given += told.replace('\n', "").replace(IN_PLACE, "").len();
-            if !told.contains(IN_PLACE) && !whole.contains(IN_PLACE) {
+            given += cleaned_piece.replace('\n', "").replace(IN_PLACE, "").len();
+            if !cleaned_piece.contains(IN_PLACE) && !whole.contains(IN_PLACE) {
                 prop_assert!(read - given < longest);
             }
         }

@@ -42,7 +42,7 @@ enum Step {
 struct Agent {
     steps: VecDeque<Step>,
     turns: u32,
-    told: UnboundedSender<String>,
+    messages: UnboundedSender<String>,
 }
 
 impl Agent {
@@ -53,7 +53,7 @@ impl Agent {
         message: Option<MessageId>,
     ) -> Result<bool, AdapterError> {
         self.turns += 1;
-        let _ = self.told.send(prompt.to_owned());
+        let _ = self.messages.send(prompt.to_owned());
         let turn_id = TurnId::parse(format!("inner-{}", self.turns)).unwrap();
         let events = context.events.clone();
         events.emit(RawEvent::TurnStarted { turn_id: turn_id.clone(), message_id: message }).await?;
@@ -99,7 +99,7 @@ impl Agent {
                     }
                     Some(AgentCommand::Message(message, reply)) => {
                         let expected = message.expected_turn.map(|id| id.to_string()).unwrap_or_default();
-                        let _ = self.told.send(format!("steered {expected}"));
+                        let _ = self.messages.send(format!("steered {expected}"));
                         reply.injected().await?;
                         break;
                     }
@@ -176,7 +176,7 @@ struct Given {
     spool: Spool,
     commands: Option<UnboundedSender<AgentCommand>>,
     abandoned: UnboundedSender<CommandId>,
-    told: mpsc::UnboundedReceiver<String>,
+    messages: mpsc::UnboundedReceiver<String>,
     running: JoinHandle<Result<(), AdapterError>>,
     work: TempDir,
     _run: TempDir,
@@ -193,10 +193,10 @@ impl Given {
         let spool = open(run.path());
         let (commands, receiver) = mpsc::unbounded_channel();
         let (abandoned, _) = mpsc::unbounded_channel();
-        let (telling, told) = mpsc::unbounded_channel();
+        let (message_sender, messages) = mpsc::unbounded_channel();
         let mut launch = launch();
         launch.request.working_directory = work.path().to_string_lossy().into_owned();
-        let agent = Agent { steps: steps.iter().cloned().collect(), turns: 0, told: telling };
+        let agent = Agent { steps: steps.iter().cloned().collect(), turns: 0, messages: message_sender };
         let context = AgentContext {
             launch: Arc::new(launch),
             events: EventSink::new(spool.clone()),
@@ -205,7 +205,7 @@ impl Given {
             lease: crate::lease::Lease::default(),
         };
         let running = tokio::spawn(Box::new(Runner::wrap(Box::new(agent))).run(context));
-        let given = Self { spool, commands: Some(commands), abandoned, told, running, work, _run: run };
+        let given = Self { spool, commands: Some(commands), abandoned, messages, running, work, _run: run };
         let begin = Begin {
             config: serde_json::from_value(json!({
                 "modelId": "m",
@@ -252,9 +252,9 @@ impl Given {
     }
 
     /// The next message to the agent.
-    async fn told(&mut self) -> String {
-        let told = tokio::time::timeout(Duration::from_secs(20), self.told.recv());
-        told.await.expect("the agent gets a message").unwrap()
+    async fn next_message(&mut self) -> String {
+        let message = tokio::time::timeout(Duration::from_secs(20), self.messages.recv());
+        message.await.expect("the agent gets a message").unwrap()
     }
 
     async fn events(&self) -> Vec<Value> {
@@ -321,11 +321,11 @@ async fn runner_creates_deliverables_and_works_until_all_are_settled() {
     let steps = [Step::Create(&["DL-1", "DL-2"]), Step::Set("DL-1", Passed), Step::Set("DL-2", Blocked)];
     let mut given = Given::new(required(10), &steps);
     given.until("turn_completed").await;
-    let first = given.told().await;
+    let first = given.next_message().await;
     assert!(first.starts_with("Do it.\n\n") && first.contains("There are none yet"), "{first}");
-    let second = given.told().await;
+    let second = given.next_message().await;
     assert!(second.contains("- DL-1: Do DL-1") && second.contains("- DL-2: Do DL-2"), "{second}");
-    let third = given.told().await;
+    let third = given.next_message().await;
     assert!(!third.contains("- DL-1:") && third.contains("- DL-2: Do DL-2"), "{third}");
     assert_eq!(
         given.stopped().await,
@@ -344,7 +344,7 @@ async fn runner_reports_and_continues_deliverables_of_an_earlier_run() {
     let events = given.until("turn_completed").await;
     let kinds: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
     assert_eq!(kinds[..2], ["deliverables", "begin_ack"]);
-    let first = given.told().await;
+    let first = given.next_message().await;
     assert!(first.starts_with("Do it.") && first.contains("These are open:\n- DL-1"), "{first}");
 }
 
@@ -400,12 +400,12 @@ async fn resume_ends_the_wait_for_the_quota() {
 #[tokio::test]
 async fn interrupt_within_an_iteration_stops_the_loop() {
     let mut given = Given::new(required(9), &[Step::Create(&["DL-1"]), Step::Waits]);
-    given.told().await;
-    given.told().await;
+    given.next_message().await;
+    given.next_message().await;
     given.send(AgentCommand::Interrupt(given.reply(RawEvent::InterruptAck)));
     given.until("interrupt_ack").await;
     given.message("and now this", None);
-    assert_eq!(given.told().await, "and now this");
+    assert_eq!(given.next_message().await, "and now this");
     let turns = given.stopped().await;
     assert_eq!(turns[..4], ["started inner-1", "deliverables_iteration", "interrupted", "started inner-3"]);
 }
@@ -414,10 +414,10 @@ async fn interrupt_within_an_iteration_stops_the_loop() {
 async fn message_for_the_turn_reaches_a_later_iteration() {
     let steps = [Step::Create(&["DL-1"]), Step::Waits, Step::Set("DL-1", Passed)];
     let mut given = Given::new(required(9), &steps);
-    given.told().await;
-    given.told().await;
+    given.next_message().await;
+    given.next_message().await;
     given.message("look here", Some("inner-1"));
-    assert_eq!(given.told().await, "steered inner-2");
+    assert_eq!(given.next_message().await, "steered inner-2");
     given.until("turn_completed").await;
     assert_eq!(given.stopped().await.last().unwrap(), "completed inner-1");
 }
@@ -442,13 +442,13 @@ async fn unaccepted_instruction_ends_the_turn_with_the_reason() {
 #[tokio::test]
 async fn agent_is_asked_to_repair_an_invalid_status_file() {
     let mut given = Given::new(required(9), &[Step::Waits]);
-    given.told().await;
+    given.next_message().await;
     let folder = given.work.path().join(".pilothouse");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("status.json"), "{").unwrap();
     given.message("go on", None);
-    assert_eq!(given.told().await, "steered ");
-    let next = given.told().await;
+    assert_eq!(given.next_message().await, "steered ");
+    let next = given.next_message().await;
     assert!(next.contains("status.json is broken"), "{next}");
     assert_eq!(std::fs::read_to_string(folder.join("status.json")).unwrap(), "{");
 }
@@ -457,7 +457,7 @@ async fn agent_is_asked_to_repair_an_invalid_status_file() {
 async fn runner_changes_nothing_when_deliverables_are_not_required() {
     let mut given = Given::new(json!({ "required": false }), &[Step::Create(&["DL-1"])]);
     given.until("turn_completed").await;
-    assert_eq!(given.told().await, "Do it.");
+    assert_eq!(given.next_message().await, "Do it.");
     assert_eq!(given.stopped().await, ["started inner-1", "completed inner-1"]);
 }
 

@@ -237,13 +237,13 @@ async fn stop_that_was_carried_out_shows_that_an_agent_was_started() {
 /// The spooled events, each with its span.
 async fn places(spool: &Spool) -> Vec<(String, Option<String>)> {
     let batch = spool.batch(1000, usize::MAX).await.unwrap();
-    let told = batch.entries.into_iter().map(|entry| {
+    let events = batch.entries.into_iter().map(|entry| {
         let signed = Signed::parse(&entry.body).unwrap();
         let opened = signed.open(&launch().envelope_key).unwrap();
         let body: serde_json::Value = serde_json::from_str(opened.body.get()).unwrap();
         (body["type"].as_str().unwrap().to_owned(), opened.traceparent.map(TraceParent::span_id))
     });
-    told.collect()
+    events.collect()
 }
 
 #[tokio::test]
@@ -320,16 +320,16 @@ async fn no_run_secret_is_spooled_in_any_form() {
     spool.take(IssuedCommand { attempt: 2, ..issued }, None, None).await.unwrap();
 
     let batch = spool.batch(1000, usize::MAX).await.unwrap();
-    let mut told: String = batch.entries.iter().map(|entry| entry.body.as_str()).collect();
+    let mut sent: String = batch.entries.iter().map(|entry| entry.body.as_str()).collect();
     let blob = spool.next_blob(1000).await.unwrap().expect("the result is too large for an envelope");
     assert_eq!(
         blob.sha256,
         pilothouse_wire::keys::sha256_hex(&blob.bytes),
         "the key is the hash of the stored content"
     );
-    told.push_str(std::str::from_utf8(&blob.bytes).unwrap());
-    assert!(told.contains("[secret] [secret]"));
-    assert!(!told.contains(token.as_str()) && !told.contains("sk-ant-of-the-provider"));
+    sent.push_str(std::str::from_utf8(&blob.bytes).unwrap());
+    assert!(sent.contains("[secret] [secret]"));
+    assert!(!sent.contains(token.as_str()) && !sent.contains("sk-ant-of-the-provider"));
 }
 
 #[tokio::test]

@@ -149,8 +149,8 @@ fn an_interrupt_ends_the_turn_of_a_subagent_in_any_order() {
             lines.reverse();
         }
         let [first, second] = lines.map(|line| translator.line(&line));
-        let told: Vec<_> = names(&first).into_iter().chain(names(&second)).collect();
-        assert_eq!(told, ["subagent_ended", "notice"], "{result_first}");
+        let emitted: Vec<_> = names(&first).into_iter().chain(names(&second)).collect();
+        assert_eq!(emitted, ["subagent_ended", "notice"], "{result_first}");
         assert_eq!(second.signals, [Signal::TurnEnded(TurnEnd::Interrupted)]);
     }
 }
@@ -222,8 +222,8 @@ fn failed_subagent_reports_its_reason() {
     translator.line(&task_started(false));
     let failed = json!({"type": "system", "subtype": "task_notification", "session_id": "s", "task_id": "a1",
         "status": "failed", "summary": "out of\nluck"});
-    let told = translator.line(&failed);
-    assert!(matches!(&told.events[..],
+    let translated = translator.line(&failed);
+    assert!(matches!(&translated.events[..],
         [RawEvent::SubagentEnded { failure: Some(why), .. }] if why == "out of luck"));
     assert_eq!(translator.line(&task_updated("failed")).ignored, Some(Ignored::SubagentAlreadyEnded));
 }
@@ -238,10 +238,12 @@ fn subagents_are_found_by_their_messages_without_task_events() {
     ));
     let first = json!({"type": "assistant", "session_id": "s", "parent_tool_use_id": "call",
         "message": {"id": "x", "model": "h", "content": [{"type": "text", "text": "hi"}]}});
-    let told = translator.line(&first);
-    assert_eq!(names(&told), ["subagent_started", "subagent_message"]);
-    assert!(matches!(&told.events[0], RawEvent::SubagentStarted { subagent_id, objective, model_id, .. }
-        if subagent_id.as_str() == "call" && objective == "look around" && model_id.as_deref() == Some("h")));
+    let translated = translator.line(&first);
+    assert_eq!(names(&translated), ["subagent_started", "subagent_message"]);
+    assert!(
+        matches!(&translated.events[0], RawEvent::SubagentStarted { subagent_id, objective, model_id, .. }
+        if subagent_id.as_str() == "call" && objective == "look around" && model_id.as_deref() == Some("h"))
+    );
     let result = answers("call", &json!([{"type": "text", "text": "seen"}]), &json!({"status": "completed"}));
     assert_eq!(names(&translator.line(&result)), ["tool_result", "subagent_ended"]);
 }
@@ -349,15 +351,15 @@ fn context_warning_is_sent_once_per_fill() {
         json!({"type": "assistant", "session_id": "s", "parent_tool_use_id": null, "message": {"id": id, "model": "m",
             "content": [{"type": "text", "text": "x"}], "usage": {"input_tokens": tokens, "output_tokens": 0}}})
     };
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     for (id, tokens) in [("1", 849), ("2", 850), ("3", 900), ("4", 100), ("5", 999)] {
         for event in translator.line(&uses(id, tokens)).events {
             if let RawEvent::ContextNearingLimit { usage_percent } = event {
-                told.push((id, usage_percent));
+                warnings.push((id, usage_percent));
             }
         }
     }
-    assert_eq!(told, [("2", "85.00".to_owned()), ("5", "99.90".to_owned())]);
+    assert_eq!(warnings, [("2", "85.00".to_owned()), ("5", "99.90".to_owned())]);
 }
 
 #[test]
@@ -387,8 +389,8 @@ fn model_totals_are_separate_and_the_window_is_the_main_loops() {
         "total_cost_usd": 0.3, "modelUsage": {
             "m": {"inputTokens": 1, "outputTokens": 2, "costUSD": 0.1, "contextWindow": 1_000_000},
             "h": {"inputTokens": 3, "outputTokens": 4, "costUSD": 0.2, "contextWindow": 200_000}}});
-    let told = translator.line(&result);
-    let by_model: Vec<_> = told
+    let translated = translator.line(&result);
+    let by_model: Vec<_> = translated
         .events
         .iter()
         .filter_map(|event| match event {
@@ -419,8 +421,8 @@ fn subagent_usage_does_not_fill_the_main_context() {
 fn todo_write_passes_only_as_a_tool_use() {
     let mut translator = translator();
     let todos = json!({"todos": [{"content": "A", "status": "pending", "activeForm": "Doing A"}]});
-    let told = translator.line(&calls("t", "TodoWrite", &todos));
-    assert_eq!(names(&told), ["turn_started", "assistant_message"]);
+    let translated = translator.line(&calls("t", "TodoWrite", &todos));
+    assert_eq!(names(&translated), ["turn_started", "assistant_message"]);
     let result =
         translator.line(&answers("t", &json!("ok"), &json!({"oldTodos": [], "newTodos": todos["todos"]})));
     assert_eq!(names(&result), ["tool_result"]);
@@ -440,9 +442,9 @@ fn result_with_more_than_text_stays_unchanged() {
     let mut translator = translator();
     let blocks =
         json!([{"type": "text", "text": "a picture"}, {"type": "image", "source": {"data": "AA=="}}]);
-    let told = translator.line(&answers("t", &blocks, &Value::Null));
+    let translated = translator.line(&answers("t", &blocks, &Value::Null));
     assert!(
-        matches!(&told.events[..], [RawEvent::ToolResult { content: Content::Json(json), .. }] if *json == blocks)
+        matches!(&translated.events[..], [RawEvent::ToolResult { content: Content::Json(json), .. }] if *json == blocks)
     );
 }
 
@@ -468,9 +470,9 @@ fn error_beside_real_content_keeps_both() {
     let mut translator = translator();
     let mut line = says("half an answer");
     line["error"] = json!("max_output_tokens");
-    let told = translator.line(&line);
-    assert_eq!(names(&told), ["turn_started", "assistant_message", "notice", "usage_update"]);
-    assert!(matches!(&told.events[1],
+    let translated = translator.line(&line);
+    assert_eq!(names(&translated), ["turn_started", "assistant_message", "notice", "usage_update"]);
+    assert!(matches!(&translated.events[1],
         RawEvent::AssistantMessage { content: AssistantContent::Text { text }, .. } if text.text() == "half an answer"));
 }
 
@@ -479,9 +481,9 @@ fn error_beside_real_content_keeps_both() {
 #[test]
 fn unknown_messages_are_kept() {
     let named = |line: Value| {
-        let told = translator().line(&line);
-        assert_eq!(told.ignored, None);
-        match &told.events[..] {
+        let translated = translator().line(&line);
+        assert_eq!(translated.ignored, None);
+        match &translated.events[..] {
             [RawEvent::Notice { name, detail, .. }] => {
                 assert!(detail.is_some());
                 name.clone()
@@ -644,7 +646,7 @@ fn refused_prompt_and_process_exit_complete_no_compaction() {
 #[test]
 fn totals_continue_whatever_base_a_new_process_uses() {
     let spent = |usd: f64| json!({"m": {"inputTokens": 100, "outputTokens": 10, "costUSD": usd}});
-    for (begins_at, reports, told) in [(0.0, 0.25, "0.75"), (0.5, 0.75, "0.75")] {
+    for (begins_at, reports, total) in [(0.0, 0.25, "0.75"), (0.5, 0.75, "0.75")] {
         let mut translator = translator();
         translator.line(&says("a"));
         let mut result = success();
@@ -655,7 +657,7 @@ fn totals_continue_whatever_base_a_new_process_uses() {
         translator.line(&says("b"));
         let events = translator.usage(&json!({"model_usage": spent(reports)}));
         let [RawEvent::UsageUpdate(update)] = &events[..] else { panic!("{events:?}") };
-        assert_eq!(update.cost_usd, told);
+        assert_eq!(update.cost_usd, total);
         assert_eq!(translator.usage(&json!({"model_usage": spent(reports)})), [], "nothing new");
     }
 }

@@ -66,12 +66,12 @@ fn every_error_line_is_accounted_for() {
 #[test]
 fn every_retry_is_a_notice() {
     let recorded = raw(ERRORS).iter().filter(|line| line["subtype"] == "api_retry").count();
-    let told: usize = load(ERRORS)
+    let notices: usize = load(ERRORS)
         .segments()
         .iter()
         .map(|segment| translate(segment).notices_named("api_retry").len())
         .sum();
-    assert_eq!((recorded, told), (20, 20));
+    assert_eq!((recorded, notices), (20, 20));
     assert_eq!(
         run("429x2 retry-after 1").notices_named("api_retry"),
         [

@@ -109,9 +109,9 @@ fn agent_blocks_are_emitted_in_order_with_their_turn() {
         .collect();
     assert_eq!(expected.len(), 24);
     let run = tour(SDK_TOUR);
-    let told: Vec<Value> =
+    let translated: Vec<Value> =
         run.main_content().into_iter().map(|content| serde_json::to_value(content).unwrap()).collect();
-    assert_eq!(told, expected);
+    assert_eq!(translated, expected);
     let turn = TurnId::parse("run.1").unwrap();
     for event in &run.events {
         if let RawEvent::AssistantMessage { turn_id, .. } = event {
@@ -151,7 +151,7 @@ fn every_call_has_its_result_with_text_and_error_flag() {
     assert_eq!(expected.len(), 16);
     assert_eq!(expected.iter().filter(|(_, _, is_error)| *is_error).count(), 1);
     let run = tour(SDK_TOUR);
-    let told: Vec<_> = run
+    let translated: Vec<_> = run
         .events
         .iter()
         .filter_map(|event| match event {
@@ -161,13 +161,13 @@ fn every_call_has_its_result_with_text_and_error_flag() {
             _ => None,
         })
         .collect();
-    assert_eq!(told, expected);
+    assert_eq!(translated, expected);
 
     let mut called: Vec<String> = blocks(&lines, "assistant")
         .filter(|(_, block)| block["type"] == "tool_use")
         .map(|(_, block)| block["id"].as_str().unwrap().to_owned())
         .collect();
-    let mut answered: Vec<String> = told.into_iter().map(|(id, _, _)| id).collect();
+    let mut answered: Vec<String> = translated.into_iter().map(|(id, _, _)| id).collect();
     called.sort();
     answered.sort();
     assert_eq!(called, answered);

@@ -14,8 +14,8 @@ async fn adjust(gateway: &Gateway, adjustment: Adjustment, step: &str) {
 
 /// The conversation, the last turn, and whether it is current, of each branch in the latest report.
 fn branches(gateway: &Gateway) -> Vec<[Value; 3]> {
-    let told = gateway.delivered();
-    let reported = told.iter().rfind(|event| event.kind() == "conversations").unwrap();
+    let delivered = gateway.delivered();
+    let reported = delivered.iter().rfind(|event| event.kind() == "conversations").unwrap();
     let of =
         |branch: &Value| ["conversationId", "lastTurnId", "isCurrent"].map(|field| branch[field].clone());
     reported.body["branches"].as_array().unwrap().iter().map(of).collect()
@@ -41,8 +41,8 @@ async fn scripted_agent_begins_switches_and_labels_conversations() {
     assert_eq!(branches(&gateway)[0], [first, turn_1, json!(true)]);
     let label = Adjustment::LabelTurn { turn_id: None, label: Some("a start".into()) };
     adjust(&gateway, label, "done").await;
-    let told = gateway.delivered();
-    let reported = told.iter().rfind(|event| event.kind() == "conversations").unwrap();
+    let delivered = gateway.delivered();
+    let reported = delivered.iter().rfind(|event| event.kind() == "conversations").unwrap();
     assert_eq!(reported.body["labels"], json!([{ "turnId": "turn-1-1", "label": "a start" }]));
 
     let target = ConversationTarget::ConversationId("script-9".into());

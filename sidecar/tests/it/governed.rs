@@ -58,11 +58,11 @@ async fn script_starts_only_subagents_that_its_brief_allows() {
     gateway.sees("turn_completed").await;
     let denied = json!("This agent may delegate only to: reviewer.");
     assert_eq!(gateway.results(), [(true, denied), (false, json!("done"))]);
-    let told = gateway.delivered();
-    let started = told.iter().filter(|event| event.kind() == "subagent_started");
+    let delivered = gateway.delivered();
+    let started = delivered.iter().filter(|event| event.kind() == "subagent_started");
     let started: Vec<_> = started.map(|event| event.body["subagentId"].clone()).collect();
     assert_eq!(started, [json!("reviewer")]);
-    let said = told.iter().filter(|event| event.kind() == "subagent_message").count();
+    let said = delivered.iter().filter(|event| event.kind() == "subagent_message").count();
     assert_eq!(said, 1, "the forbidden subagent said nothing: {:#?}", gateway.story());
 }
 

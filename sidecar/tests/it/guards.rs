@@ -236,7 +236,7 @@ async fn escaped_processes_of_acp_agents_and_terminals_end() {
         let harness = crate::acp::Harness::playing("", direction).await;
         let pid = escaped(&harness.gateway, &crate::acp::workspace(&harness.folders)).await;
         end.of(&harness.gateway, &harness.sidecar, pid).await;
-        let killed = harness.told().iter().any(|line| line.starts_with("notice agent_killed"));
+        let killed = harness.reported_lines().iter().any(|line| line.starts_with("notice agent_killed"));
         assert!(!killed, "the agent lives, and its next turn needs no new process");
     }
 }

@@ -114,9 +114,9 @@ async fn limits_that_an_adapter_cannot_apply_are_named() {
     first.config.policies.session_policy = Some(serde_json::from_value(policy).unwrap());
     gateway.send(Command::Begin(first));
     let at = gateway.sees("notice session_policy_left_out").await;
-    let told = gateway.delivered();
+    let delivered = gateway.delivered();
     assert_eq!(
-        told[at].body["summary"],
+        delivered[at].body["summary"],
         "a script has no conversation to limit; skipped: maxTurns, historyN"
     );
 }

@@ -112,7 +112,7 @@ impl Given {
         self.fake.lock().unwrap().asked.clone()
     }
 
-    async fn told(&self, kind: &str) -> Vec<Value> {
+    async fn events_of(&self, kind: &str) -> Vec<Value> {
         let batch = self.spool.batch(1000, usize::MAX).await.unwrap();
         let body = |text: &str| {
             let signed = Signed::parse(text).unwrap();
@@ -221,9 +221,9 @@ async fn deliverables_are_created_and_updated_over_mcp() {
     ] {
         assert!(agent.call("deliverable", wrong.clone()).await.0, "{wrong}");
     }
-    let told = given.told("deliverables").await;
-    assert_eq!(told.len(), 2);
-    assert_eq!(told[1]["deliverables"][0]["status"], "passed");
+    let events = given.events_of("deliverables").await;
+    assert_eq!(events.len(), 2);
+    assert_eq!(events[1]["deliverables"][0]["status"], "passed");
     assert!(given.folders.root().join(".pilothouse/status.json").is_file());
 }
 
@@ -233,14 +233,14 @@ async fn handoff_counts_once_from_any_caller() {
     let (one, other) = (given.agent().await, given.agent().await);
     let document = json!({ "reason": "full", "summary": "did a", "remainingWork": "do b" });
     let (failed, text) = one.call("handoff", json!({ "reason": "full", "summary": "" })).await;
-    assert!(failed && given.told("voluntary_handoff").await.is_empty(), "{text}");
+    assert!(failed && given.events_of("voluntary_handoff").await.is_empty(), "{text}");
     let (first, second) =
         tokio::join!(one.call("handoff", document.clone()), other.call("handoff", document));
     assert!(first.0 != second.0, "{first:?} {second:?}");
-    let told = given.told("voluntary_handoff").await;
-    assert_eq!(told.len(), 1);
-    assert_eq!((&told[0]["reason"], &told[0]["remainingWork"]), (&json!("full"), &json!("do b")));
-    assert_eq!(told[0]["summary"], "did a");
+    let events = given.events_of("voluntary_handoff").await;
+    assert_eq!(events.len(), 1);
+    assert_eq!((&events[0]["reason"], &events[0]["remainingWork"]), (&json!("full"), &json!("do b")));
+    assert_eq!(events[0]["summary"], "did a");
 }
 
 #[tokio::test]
@@ -388,7 +388,7 @@ async fn decision_of_the_owner_is_the_result_of_a_served_tool() {
         json!({ "title": "Which store?", "summary": "s", "options": [option("sqlite"), option("postgres")] });
     let owner = async {
         let asked = loop {
-            match given.told("question_asked").await.pop() {
+            match given.events_of("question_asked").await.pop() {
                 Some(asked) => break asked,
                 None => tokio::task::yield_now().await,
             }
@@ -405,7 +405,11 @@ async fn decision_of_the_owner_is_the_result_of_a_served_tool() {
         !failed && result["chosenOptionId"] == "postgres" && result["rationale"] == "we have it",
         "{text}"
     );
-    assert_eq!(given.told("tool_result").await, [] as [Value; 0], "the agent reports the result of its call");
+    assert_eq!(
+        given.events_of("tool_result").await,
+        [] as [Value; 0],
+        "the agent reports the result of its call"
+    );
 
     let asking = agent.call("request_decision", arguments);
     let leaving = async {
@@ -419,7 +423,7 @@ async fn decision_of_the_owner_is_the_result_of_a_served_tool() {
     }
     drop(agent);
     let withdrawn = async {
-        while given.told("tool_result").await.is_empty() {
+        while given.events_of("tool_result").await.is_empty() {
             tokio::task::yield_now().await;
         }
     };

@@ -34,8 +34,8 @@ pub(crate) fn memory(pid: u32, field: &str) -> f64 {
 pub(crate) fn on_processor(pid: u32) -> Duration {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let nanos = threads.filter_map(|thread| {
-        let told = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        told.split_whitespace().next()?.parse::<u64>().ok()
+        let schedstat = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        schedstat.split_whitespace().next()?.parse::<u64>().ok()
     });
     Duration::from_nanos(nanos.sum())
 }

@@ -118,13 +118,13 @@ pub(crate) async fn turns() {
         assert!(matches!(ended, Prompted::Ended(_)));
         let size = std::fs::metadata(session.state().file).unwrap().len();
         drop(session);
-        let told: usize = counting.await.unwrap();
+        let event_count: usize = counting.await.unwrap();
         let each = took.as_secs_f64() * 1e6 / turns as f64;
         figure(
             &format!("loop: a turn with one tool call, {turns} in a row"),
             format!(
                 "{each:.0} µs each, {:.1} events and {} bytes of tree a turn",
-                told as f64 / turns as f64,
+                event_count as f64 / turns as f64,
                 size / turns as u64
             ),
         );

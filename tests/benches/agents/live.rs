@@ -56,10 +56,15 @@ pub(crate) async fn steering() {
         let words = format!("look at part {n} instead");
         session.say(&words, "Immediate").await;
         let accepted = Instant::now();
-        let told = |request: &Request| request.text().contains(&words);
-        let asked = live.models.wait_until(|all| all.last().is_some_and(told)).await;
+        let has_instruction = |request: &Request| request.text().contains(&words);
+        let asked = live.models.wait_until(|all| all.last().is_some_and(has_instruction)).await;
         took.push(
-            asked.iter().find(|request| told(request)).unwrap().received.saturating_duration_since(accepted),
+            asked
+                .iter()
+                .find(|request| has_instruction(request))
+                .unwrap()
+                .received
+                .saturating_duration_since(accepted),
         );
     }
     times("steering: accepted to told the model, tools of 20 ms", took);

@@ -104,9 +104,9 @@ impl Cost {
             shown(self.logged),
             self.dollars(),
         );
-        let told = self.requests.iter().filter(|(_, count)| **count >= 0.05);
-        let told: Vec<_> = told.map(|(action, count)| format!("{action} {count:.1}")).collect();
-        println!("    {}{}", told.join(", "), if self.refused > 0.05 { ", some refused" } else { "" });
+        let frequent = self.requests.iter().filter(|(_, count)| **count >= 0.05);
+        let frequent: Vec<_> = frequent.map(|(action, count)| format!("{action} {count:.1}")).collect();
+        println!("    {}{}", frequent.join(", "), if self.refused > 0.05 { ", some refused" } else { "" });
     }
 }
 

@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng as _};
 use serde_json::{Value, json};
 
-use crate::lane::{self, DEADLINE_DIVISOR, Rounds};
+use crate::rounds::{self, DEADLINE_DIVISOR, Rounds};
 
 const AGENTS: usize = 4;
 /// The reports of an agent, and those of each of its turns.
@@ -121,7 +121,7 @@ pub(crate) async fn run(seed: u64, rounds: u64) -> Vec<String> {
     for _ in 0..rounds {
         // The kill comes at a random time, so there is no condition to wait for.
         tokio::time::sleep(Duration::from_millis(rng.random_range(0..800))).await;
-        lane::strike_down(&mut fleet.server, &mut rng, &mut history).await;
+        rounds::strike_down(&mut fleet.server, &mut rng, &mut history).await;
     }
     fleet.until_done().await;
     let api = fleet.server.api();

@@ -10,8 +10,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::check::{self, Failures, Violation};
-use crate::lane::{self, DEADLINE_DIVISOR, Rounds};
 use crate::owner::{Ledger, Owner};
+use crate::rounds::{self, DEADLINE_DIVISOR, Rounds};
 use crate::stalls::Stalls;
 
 /// Most agents of a project. Further sessions have no project.
@@ -178,14 +178,14 @@ impl Fleet {
         for _ in 0..rng.random_range(1..=STRIKES) {
             // A random time on purpose, without a condition to wait for.
             tokio::time::sleep(Duration::from_millis(rng.random_range(0..1200))).await;
-            lane::strike_down(&mut self.server, rng, &mut self.history).await;
+            rounds::strike_down(&mut self.server, rng, &mut self.history).await;
         }
         self.until_confirmed(&self.server.api(), &brake).await;
         let release = format!("{brake}/release");
         self.owner.ask("brakes-release", "-", Method::POST, release, json!({})).await.expect(200);
         if after.random_bool(0.6) {
             tokio::time::sleep(Duration::from_millis(after.random_range(0..300))).await;
-            lane::strike_down(&mut self.server, after, &mut self.history).await;
+            rounds::strike_down(&mut self.server, after, &mut self.history).await;
         }
         self.until_all_run().await;
     }
@@ -224,14 +224,14 @@ pub(crate) async fn run(seed: u64, rounds: u64, sessions: usize) -> (String, Vec
         fleet.round(&mut rng, &mut after).await;
     }
     fleet.cancel_all().await;
-    let mut violations = lane::settle(&fleet.server, &fleet.server.api(), &ledger).await;
+    let mut violations = rounds::settle(&fleet.server, &fleet.server.api(), &ledger).await;
     fleet.server.kill9();
     processes::kill_all(&fleet.server.data());
     let killed = Failures::OfKilledSidecars;
     let (facts, found) = check::check(&fleet.server.data(), &ledger, &fleet.history, &stalls, killed).await;
     violations.extend(found);
     if !violations.is_empty() {
-        lane::keep(&fleet.server.data(), 100);
+        rounds::keep(&fleet.server.data(), 100);
     }
     let summary = format!(
         "{rounds} brakes on {sessions} sessions in {:.1?}; {facts}; {}; {}",

@@ -23,7 +23,7 @@
 //! | `owner` | the requests of the owners and the responses |
 //! | `brakes` | brakes on all agents of a project |
 //! | `artifacts` | agents that report artifacts |
-//! | `lane` | one server: its rounds, and the wait until it settles |
+//! | `rounds` | one server: its rounds, and the wait until it settles |
 //! | `stalls` | times in which the machine stalled |
 //! | `check` | the invariants of the stored data |
 
@@ -33,8 +33,8 @@
 mod artifacts;
 mod brakes;
 mod check;
-mod lane;
 mod owner;
+mod rounds;
 mod script;
 mod stalls;
 
@@ -60,7 +60,7 @@ async fn random_kills_lose_and_duplicate_nothing() {
     for lane in 0..lanes {
         // The first lanes play the remainder of the division.
         let rounds = rounds / lanes + u64::from(lane < rounds % lanes);
-        running.spawn(lane::run(seed.wrapping_add(lane), lane, rounds));
+        running.spawn(rounds::run(seed.wrapping_add(lane), lane, rounds));
     }
     let mut violations = Vec::new();
     while let Some(lane) = running.join_next().await {

@@ -263,9 +263,9 @@ async fn gateway_token_grants_one_run() {
     let (ours, theirs) = tokio::join!(WorkerFixture::start(to), WorkerFixture::start(to));
     let token = ours.gateway_token().as_str();
     let tag = token.rsplit('.').next().unwrap();
-    let told = ours.credentials().await;
-    assert!(told.commands_queue_url.ends_with(&ours.commands_queue()));
-    assert_eq!(told.blob_prefix, format!("sessions/{}/", ours.session));
+    let credentials = ours.credentials().await;
+    assert!(credentials.commands_queue_url.ends_with(&ours.commands_queue()));
+    assert_eq!(credentials.blob_prefix, format!("sessions/{}/", ours.session));
     let (status, launch) = ours.gateway("launch", token).await;
     assert_eq!((status, &launch["runId"]), (200, &json!(ours.run)), "{launch}");
 

@@ -84,7 +84,7 @@ pub(crate) async fn subagent(fixture: &AgentFixture) -> Seen<Observed> {
         return Ok(Observed::No("it has no tool that starts one".into()));
     }
     turn(fixture, "verb-delegate").await?;
-    Ok(if fixture.was_told(&["subagent_started"]).await {
+    Ok(if fixture.has_reported(&["subagent_started"]).await {
         Observed::Yes
     } else {
         Observed::No("its subagent was not told apart from it".into())

@@ -230,15 +230,15 @@ impl AgentFixture {
     }
 
     /// Waits until one raw event contains all these words.
-    pub(crate) async fn until_told(&self, words: &[&str]) -> Seen<()> {
-        self.wait(&words.join(" "), async || self.was_told(words).await.then_some(())).await
+    pub(crate) async fn until_reported(&self, words: &[&str]) -> Seen<()> {
+        self.wait(&words.join(" "), async || self.has_reported(words).await.then_some(())).await
     }
 
     /// Waits for a limited time until a message is in the agent's conversation. Agents that read messages after a tool report them only
     /// then.
     pub(crate) async fn settle(&self, message: &str) {
         let give_up = Instant::now() + WATCH;
-        while Instant::now() < give_up && !self.was_told(&["message_ack", message, "injected"]).await {
+        while Instant::now() < give_up && !self.has_reported(&["message_ack", message, "injected"]).await {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -277,7 +277,7 @@ impl AgentFixture {
     }
 
     /// Whether one raw event contains all these words.
-    pub(crate) async fn was_told(&self, words: &[&str]) -> bool {
+    pub(crate) async fn has_reported(&self, words: &[&str]) -> bool {
         let Some(session) = &self.session else { return false };
         let events = session.api.all(&session.path("/events")).await;
         let has_all = |event: &Value| words.iter().all(|word| event.to_string().contains(word));

@@ -262,7 +262,7 @@ async fn steer(fixture: &AgentFixture) -> Seen<Observed> {
     fixture.say("queued-words", "Queued").await?;
     // If the agent cannot steer, the control plane keeps the message until the turn has ended.
     if fixture.declared().await["steerMidTurn"] == true {
-        fixture.until_told(&["message_ack", &message, "received"]).await?;
+        fixture.until_reported(&["message_ack", &message, "received"]).await?;
         // Some agents accept the message while the tool runs, others after the tool.
         fixture.settle(&message).await;
     }
@@ -286,7 +286,7 @@ async fn pause_in_tool(fixture: &AgentFixture) -> Seen<Observed> {
     // The tool can start before the event of its turn is processed.
     fixture.until(&["Running"]).await?;
     fixture.post("/pause", json!({})).await?;
-    fixture.until_told(&["pause_ack", "received"]).await?;
+    fixture.until_reported(&["pause_ack", "received"]).await?;
     release(fixture, "tool-pause");
     fixture.until(&["Paused"]).await?;
     fixture.stands_still("tool-pause").await?;
@@ -449,7 +449,7 @@ async fn kill_sidecar_idle(fixture: &AgentFixture) -> Seen<Observed> {
     fixture.wait("hibernation", async || (session.view().await["hibernated"] == true).then_some(())).await?;
     fixture.say("verb-wake", "Queued").await?;
     fixture.until_said("Awake.").await?;
-    if fixture.was_told(&["conversation_lost"]).await {
+    if fixture.has_reported(&["conversation_lost"]).await {
         return Ok(Observed::No("the agent began a new conversation".into()));
     }
     // Skips side requests, which match no step of the script.

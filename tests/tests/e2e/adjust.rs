@@ -35,8 +35,11 @@ async fn until_asleep(server: &Server, session: &Session) {
 #[tokio::test]
 async fn model_is_chosen_cycled_and_kept_across_runs() {
     let server = Server::start(1).await;
-    let told = say("{{configuration}}");
-    let plays = with_models(&[turn(&[json!({ "waitForMessage": {} }), told.clone()]), turn(&[told])]);
+    let configuration = say("{{configuration}}");
+    let plays = with_models(&[
+        turn(&[json!({ "waitForMessage": {} }), configuration.clone()]),
+        turn(&[configuration]),
+    ]);
     let mut body = work(&server, &plays);
     body["modelId"] = json!("small");
     body["thinkingLevel"] = json!("low");

@@ -4,14 +4,14 @@ use pilothouse_tests::{Api, Reply, Session};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::scripts::until_told;
+use crate::scripts::until_reported;
 use crate::server::{Server, started};
 
 const TASKS: &str = "/api/agent/tasks";
 const LEARNINGS: &str = "/api/agent/learnings";
 
 async fn working(server: &Server) -> (Session, Api) {
-    let session = started(server, &until_told()).await;
+    let session = started(server, &works_until_message()).await;
     session.until_said("Working.").await;
     let agent = server.api_with(Some(session.api_key().to_owned()));
     (session, agent)
@@ -47,8 +47,8 @@ async fn task_is_stored_listed_and_created_once_per_key() {
     assert_eq!(tasks[0]["sessionId"], session.id.as_str());
     assert_eq!(tasks[1].get("tags"), None, "the task has no tags");
     let lines = session.activity().await;
-    let told = |text: &str| lines.iter().filter(|line| line["summary"] == text).count();
-    assert_eq!(told("Task created (High): Cover the parser"), 1, "{lines:#?}");
+    let count = |text: &str| lines.iter().filter(|line| line["summary"] == text).count();
+    assert_eq!(count("Task created (High): Cover the parser"), 1, "{lines:#?}");
     server.api_of("someone-else").get(&session.path("/tasks")).await.refused(404, "not-found");
 }
 

@@ -97,7 +97,7 @@ async fn claude_code_makes_the_tests_pass_with_its_owner() {
     // Steering: the message appears in a later request of the same turn.
     model.wait_for(3).await;
     let steering = session.say("keep the changes small", "Immediate").await;
-    session.until_told(&["message_ack", steering["messageId"].as_str().unwrap()]).await;
+    session.until_reported(&["message_ack", steering["messageId"].as_str().unwrap()]).await;
     model.open("steer");
 
     // The owner grants the permission to edit for the session.
@@ -110,7 +110,7 @@ async fn claude_code_makes_the_tests_pass_with_its_owner() {
     // Pauses during a model call; nothing happens until the resume.
     model.wait_for(5).await;
     session.post("/pause", json!({})).await;
-    session.until_told(&["pause_ack"]).await;
+    session.until_reported(&["pause_ack"]).await;
     model.open("pause");
     session.until_status("Paused").await;
     let asked = model.prompts().len();

@@ -58,7 +58,7 @@ async fn native_agent_makes_the_tests_pass_under_owner_control() {
     // The owner steers the agent during its third model call.
     within(model.wait_for(3)).await;
     let message = session.say("and keep the names as they are", "Immediate").await;
-    session.until_told(&["message_ack", message["messageId"].as_str().unwrap()]).await;
+    session.until_reported(&["message_ack", message["messageId"].as_str().unwrap()]).await;
     model.open("steer");
     session
         .until_messages("the message", |all| all.iter().any(|m| m["messageId"] == message["messageId"]))
@@ -72,7 +72,7 @@ async fn native_agent_makes_the_tests_pass_under_owner_control() {
     // The owner pauses the agent during its fifth model call; the resulting tool calls are held.
     within(model.wait_for(5)).await;
     session.post("/pause", json!({})).await.expect(202);
-    session.until_told(&["pause_ack"]).await;
+    session.until_reported(&["pause_ack"]).await;
     model.open("pause");
     session.until_status("Paused").await;
     let before = std::fs::read_to_string(work.join("calculator/evaluate.py")).unwrap();

@@ -59,10 +59,11 @@ async fn session_continues_until_its_criteria_are_met() {
     let messages = session.messages().await;
     let system: Vec<_> = messages.iter().filter(|m| m["source"] == "System").collect();
     assert_eq!(system.len(), 2, "{messages:#?}");
-    let told = system[0]["content"].as_str().unwrap();
+    let message = system[0]["content"].as_str().unwrap();
     assert!(
-        told.starts_with("Validation failed: TestsPassing: ") && told.ends_with("1 tries. Continue working."),
-        "{told}"
+        message.starts_with("Validation failed: TestsPassing: ")
+            && message.ends_with("1 tries. Continue working."),
+        "{message}"
     );
     let activity = session.activity().await;
     assert_eq!(summaries(&activity, "Validation failed, continuing ("), 2);
@@ -127,8 +128,11 @@ async fn coverage_must_reach_its_threshold() {
         (&json!(2), &json!(5))
     );
     let messages = session.messages().await;
-    let told = messages.iter().find(|m| m["source"] == "System").unwrap()["content"].as_str().unwrap();
-    assert_eq!(told, "Validation failed: CoverageThreshold: coverage is 75%, below 80%. Continue working.");
+    let message = messages.iter().find(|m| m["source"] == "System").unwrap()["content"].as_str().unwrap();
+    assert_eq!(
+        message,
+        "Validation failed: CoverageThreshold: coverage is 75%, below 80%. Continue working."
+    );
 }
 
 /// A message of the owner takes precedence: it ends the running validation, which is repeated after the turn of the message.
@@ -185,8 +189,12 @@ async fn sidecar_death_during_validation_is_harmless() {
     let view = session.until("hibernation", |v| v["hibernated"] == true).await;
     assert_eq!((&view["status"], &view["hasPendingReview"]), (&json!("Idle"), &json!(true)));
     until_unchecked(&session, &folder).await;
-    let told = session.activity().await;
-    assert_eq!(summaries(&told, "Auto-continue stopped: its criteria could not be checked"), 1, "{told:#?}");
+    let activity = session.activity().await;
+    assert_eq!(
+        summaries(&activity, "Auto-continue stopped: its criteria could not be checked"),
+        1,
+        "{activity:#?}"
+    );
     session.say("Are you there?", "Queued").await;
     session.until_said("You said: Are you there?").await;
 }

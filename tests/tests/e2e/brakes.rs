@@ -11,7 +11,7 @@ use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
 use crate::projects::{project, spawned};
-use crate::scripts::{endless, say, script, turn, until_told};
+use crate::scripts::{endless, say, script, turn, works_until_message};
 use crate::server::{Server, started, work};
 
 /// An agent that works, and ignores a request to pause.
@@ -191,7 +191,7 @@ async fn brake_stops_everything_and_its_release_resumes_it() {
 #[tokio::test]
 async fn killed_agent_works_on_after_the_release() {
     let server = Server::start(1).await;
-    let session = started(&server, &until_told()).await;
+    let session = started(&server, &works_until_message()).await;
     session.until_said("Working.").await;
     let brake = pull(&server, only(&session), "kill").await;
     stopped(&server, &brake).await;

@@ -4,7 +4,7 @@ use pilothouse_tests::{Api, PATIENCE, Session};
 use serde_json::{Value, json};
 
 use crate::notifications::until_published;
-use crate::scripts::{say, script, short, turn, until_told};
+use crate::scripts::{say, script, short, turn, works_until_message};
 use crate::server::{Server, started, work};
 
 /// A turn that ends with a full context and a handoff document.
@@ -223,7 +223,7 @@ async fn agent_hands_off_once_through_its_api() {
     at_rest.post(&path, whole).await.refused(409, "invalid-transition");
     assert_eq!(idle.view().await["handoffDocument"], Value::Null, "a refusal records no document");
 
-    let first = started(&server, &until_told()).await;
+    let first = started(&server, &works_until_message()).await;
     first.until_said("Working.").await;
     let agent = server.api_with(Some(first.api_key().to_owned()));
     let path = format!("/api/agent/sessions/{}/handoff", first.id);

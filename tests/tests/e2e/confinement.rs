@@ -120,10 +120,10 @@ async fn a_working_directory_around_the_data_folder_is_refused() {
         let body = json!({ "adapter": "native", "workingDirectory": folder, "objective": "Look", "budgetCapUsd": "5" });
         let session = Session::start(&server.api(), body).await;
         let view = session.until_status("Failed").await;
-        let told = session.everything().await;
+        let state = session.everything().await;
         assert!(
-            told.contains("--unconfined") && told.contains("another working directory"),
-            "{view}: {told}"
+            state.contains("--unconfined") && state.contains("another working directory"),
+            "{view}: {state}"
         );
     }
     assert!(model.prompts().is_empty());

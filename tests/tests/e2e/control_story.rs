@@ -252,7 +252,7 @@ async fn brake_stops_all_four(story: &Story, [scripted, native, claude, acp]: [&
     story.model.open("ask");
     let deletion = acp.asked("rm -rf dist").await;
     claude.session.post("/pause", json!({})).await.expect(202);
-    claude.session.until_told(&["pause_ack"]).await;
+    claude.session.until_reported(&["pause_ack"]).await;
     // The agent pauses before its next call.
     story.model.open("claude");
     claude.session.until_status("Paused").await;

@@ -10,7 +10,7 @@ fn deliverable(id: &str, status: &str) -> Value {
     json!({ "id": id, "description": format!("Deliver {id}"), "acceptanceCriteria": ["It works"], "status": status })
 }
 
-fn told(deliverables: &[Value]) -> Value {
+fn reports(deliverables: &[Value]) -> Value {
     json!({ "raw": { "type": "deliverables", "deliverables": deliverables } })
 }
 
@@ -22,7 +22,7 @@ async fn deliverables_are_listed_and_counted() {
         [deliverable("DL-001", "passed"), deliverable("DL-002", "blocked"), deliverable("DL-003", "pending")];
     let wait = json!({ "waitForMessage": {} });
     let session =
-        started(&server, &script(&[turn(&[told(&first), wait, told(&second), say("Done.")])])).await;
+        started(&server, &script(&[turn(&[reports(&first), wait, reports(&second), say("Done.")])])).await;
     let view = session.until("deliverables", |v| v["deliverables"] != Value::Null).await;
     assert_eq!(view["deliverables"], json!({ "pending": 2, "passed": 0, "blocked": 0 }));
     let shown = session.get("/deliverables").await.expect(200).body;

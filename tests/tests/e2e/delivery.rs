@@ -172,11 +172,11 @@ async fn activity_after_a_stop_is_flagged_and_ends_the_process() {
         until_no_process(&server, &session).await;
         assert_eq!(session.said().await, ["Working.", "still", "here"], "the messages are kept");
         let activity = session.activity().await;
-        let told = activity.iter().filter(|line| {
+        let notices = activity.iter().filter(|line| {
             line["type"] == "Notice"
                 && line["summary"].as_str().is_some_and(|s| s.contains("acted after it had been stopped"))
         });
-        assert_eq!(told.count(), 2, "{activity:#?}");
+        assert_eq!(notices.count(), 2, "{activity:#?}");
     }
 }
 
@@ -245,10 +245,10 @@ async fn a_malformed_event_is_quarantined_and_blocks_nothing() {
     session.until_status("Idle").await;
     assert_eq!(session.said().await, ["one", "two"]);
     let activity = session.activity().await;
-    let told = activity.iter().filter(|l| {
+    let notices = activity.iter().filter(|l| {
         l["type"] == "Notice" && l["summary"].as_str().is_some_and(|s| s.contains("could not be read"))
     });
-    assert_eq!(told.count(), 3, "{activity:#?}");
+    assert_eq!(notices.count(), 3, "{activity:#?}");
 }
 
 /// An event that nearly fits its schema counts, and its record names the rules (S2, "Event validation pipeline").

@@ -59,8 +59,8 @@ async fn approval_of_a_sleeping_agent_allows_exactly_one_repetition() {
     assert_eq!(json!(given), json!([["first", "ask"], ["first", "allow"], ["third", "ask"]]));
     assert_eq!(verdicts[1]["rule"], json!({ "type": "grant", "decisionId": first["id"] }));
     let messages = session.api.get(&format!("/api/agents/sessions/{}/messages", session.id)).await;
-    let told = serde_json::to_string(&messages.expect(200).body).unwrap();
-    assert!(told.contains("Make the call again with exactly the same input"), "{told}");
+    let text = serde_json::to_string(&messages.expect(200).body).unwrap();
+    assert!(text.contains("Make the call again with exactly the same input"), "{text}");
     let path = format!("/api/decisions/{}/resolve", third["id"].as_str().unwrap());
     let rejected = session.api.post(&path, json!({ "resolutionType": "reject" })).await;
     assert!([200, 202].contains(&rejected.status), "{}", rejected.body);

@@ -4,7 +4,7 @@ use pilothouse_tests::{PATIENCE, Session};
 use serde_json::{Value, json};
 
 use crate::projects::project;
-use crate::scripts::{say, script, turn, until_told};
+use crate::scripts::{say, script, turn, works_until_message};
 use crate::server::Server;
 
 /// An agent of a project with its decision log.
@@ -57,7 +57,7 @@ async fn blocked_message_never_reaches_the_agent() {
     let server = Server::start(1).await;
     let policy = json!({ "inputGuardrails": [{ "name": "no cards", "action": "block",
         "condition": { "text": ["*card*"] } }] });
-    let guarded = Guarded::spawn(&server, &until_told(), &policy).await;
+    let guarded = Guarded::spawn(&server, &works_until_message(), &policy).await;
     let session = &guarded.session;
     session.until_said("Working.").await;
     let steering = json!({ "content": "my card is 4711", "priority": "Immediate" });
@@ -121,7 +121,7 @@ async fn output_that_a_guardrail_asks_about_becomes_an_urgent_review() {
 #[tokio::test]
 async fn submitted_output_that_is_blocked_is_returned_with_the_reason() {
     let server = Server::start(1).await;
-    let guarded = Guarded::spawn(&server, &until_told(), &prices("block")).await;
+    let guarded = Guarded::spawn(&server, &works_until_message(), &prices("block")).await;
     let session = &guarded.session;
     session.until_said("Working.").await;
     let path = format!("/api/agent/sessions/{}/output", session.id);

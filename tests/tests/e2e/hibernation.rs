@@ -4,7 +4,7 @@ use pilothouse_tests::processes::lives;
 use pilothouse_tests::{PATIENCE, Session};
 use serde_json::{Value, json};
 
-use crate::scripts::{endless, say, script, short, turn, until_told};
+use crate::scripts::{endless, say, script, short, turn, works_until_message};
 use crate::server::{Server, work};
 
 /// A session that hibernates after a second.
@@ -35,8 +35,11 @@ async fn idle_session_hibernates_and_a_message_wakes_it() {
     let pids: Vec<_> = server.sidecars().iter().map(|sidecar| sidecar.pid).collect();
     asleep(&server, &session, "Idle").await;
     assert!(pids.iter().all(|pid| !lives(*pid)));
-    let told = session.activity().await;
-    assert!(told.iter().any(|l| l["summary"] == "Hibernates after 1 seconds without activity"), "{told:#?}");
+    let activity = session.activity().await;
+    assert!(
+        activity.iter().any(|l| l["summary"] == "Hibernates after 1 seconds without activity"),
+        "{activity:#?}"
+    );
     session.say("Are you there?", "Queued").await;
     let view = session.until("the second turn", |v| v["metrics"]["turnCount"] == 2).await;
     assert_eq!(view["failureReason"], Value::Null);
@@ -49,7 +52,7 @@ async fn idle_session_hibernates_and_a_message_wakes_it() {
 #[tokio::test]
 async fn paused_session_hibernates_and_a_resume_wakes_it() {
     let server = Server::start(1).await;
-    let session = sleepy(&server, &until_told()).await;
+    let session = sleepy(&server, &works_until_message()).await;
     session.until_said("Working.").await;
     session.post("/pause", json!({})).await.expect(202);
     asleep(&server, &session, "Paused").await;

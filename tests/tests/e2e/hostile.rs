@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::scripts::{short, until_told};
+use crate::scripts::{short, works_until_message};
 
 fn work(server: &ServerProcess, script: &Value) -> Value {
     json!({
@@ -51,7 +51,7 @@ async fn closed(mut stream: TcpStream) {
 async fn half_sent_requests_delay_neither_api_nor_sidecars() {
     const HALF: &str = "GET /api/agents/sessions HTTP/1.1\r\nHost: pilothouse\r\nX-Slow: ";
     let server = ServerProcess::start_limited(1, &[], Some(256)).await;
-    let session = started(&server, &server.api(), &until_told()).await;
+    let session = started(&server, &server.api(), &works_until_message()).await;
     session.until_said("Working.").await;
     let mut held = Vec::new();
     for round in 0..4 {
@@ -79,7 +79,7 @@ async fn half_sent_requests_delay_neither_api_nor_sidecars() {
 async fn half_sent_bodies_time_out_and_free_their_memory() {
     let server = ServerProcess::start_limited(1, &[], Some(1024)).await;
     let api = server.api();
-    let session = started(&server, &api, &until_told()).await;
+    let session = started(&server, &api, &works_until_message()).await;
     session.until_said("Working.").await;
     let before = memory(&server);
     let start = |token: &str, length: usize| {
@@ -120,7 +120,7 @@ async fn starts_are_refused_before_descriptors_run_out() {
     let mut sessions = Vec::new();
     let refused = loop {
         assert!(sessions.len() < 128, "no start was refused");
-        let reply = api.post("/api/agents/sessions", work(&server, &until_told())).await;
+        let reply = api.post("/api/agents/sessions", work(&server, &works_until_message())).await;
         match reply.status {
             201 => {
                 let session = api.session(reply.body["session"]["id"].as_str().unwrap());

@@ -81,8 +81,8 @@ async fn approved_artifact_reaches_working_and_resting_agents() {
         "{injected:?}"
     );
     let said = working.session.messages().await;
-    let told = format!("Told: {}", injected[0]);
-    assert!(said.iter().any(|it| it["source"] == "Agent" && it["content"] == told), "{said:#?}");
+    let reply = format!("Told: {}", injected[0]);
+    assert!(said.iter().any(|it| it["source"] == "Agent" && it["content"] == reply), "{said:#?}");
     let view = working.session.view().await;
     assert_eq!(view["metrics"]["turnCount"], 1, "the injection began no turn");
     assert!(working.injected_tokens(&api).await > 20);

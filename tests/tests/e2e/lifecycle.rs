@@ -152,8 +152,8 @@ async fn paused_agent_is_silent_and_continues_on_resume() {
     assert_eq!(session.said().await, all);
     let activity = session.activity().await;
     let statuses = ["Pausing", "Paused", "Resuming", "Running: resumed"];
-    let told: Vec<_> = summaries(&activity).into_iter().filter(|s| statuses.contains(s)).collect();
-    assert_eq!(told, statuses);
+    let reported: Vec<_> = summaries(&activity).into_iter().filter(|s| statuses.contains(s)).collect();
+    assert_eq!(reported, statuses);
 }
 
 /// A sidecar that dies during work fails its session, whatever the cause of death (decision 14); a retry continues it.

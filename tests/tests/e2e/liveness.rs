@@ -9,7 +9,7 @@ use pilothouse_local_keys::DEFAULT_OWNER;
 use pilothouse_tests::{PATIENCE, ServerProcess, Session, WorkerProcess};
 use serde_json::{Value, json};
 
-use crate::scripts::{endless, until_told};
+use crate::scripts::{endless, works_until_message};
 
 /// The embedded server, even with `PILOTHOUSE_CLOUD`: these tests control its clock and its processes.
 async fn started(server: &ServerProcess, script: Value, labels: Value) -> Session {
@@ -37,7 +37,7 @@ async fn goes_on(session: &Session) {
 #[tokio::test]
 async fn suspended_sidecar_is_unreachable_and_recovers() {
     let server = ServerProcess::start(30).await;
-    let session = started(&server, until_told(), json!({})).await;
+    let session = started(&server, works_until_message(), json!({})).await;
     let sidecar = server.sidecars().remove(0);
     sidecar.freeze();
     let view = session.until("being unreachable", |view| view["unreachable"] == true).await;
@@ -65,7 +65,7 @@ async fn restarted_server_adopts_its_sessions() {
     let offset = folder.path().join("offset");
     let clock = [("PILOTHOUSE_CLOCK_OFFSET_FILE", offset.to_str().unwrap())];
     let mut server = ServerProcess::start_with(20, &clock).await;
-    let works = started(&server, until_told(), json!({})).await;
+    let works = started(&server, works_until_message(), json!({})).await;
     let interrupted = started(&server, endless(), json!({})).await;
     interrupted.post("/interrupt", json!({})).await.expect(202);
     interrupted.until_status("Interrupted").await;
@@ -76,7 +76,7 @@ async fn restarted_server_adopts_its_sessions() {
     server.restart().await;
     goes_on(&works).await;
     // So is the clock step.
-    let other = started(&server, until_told(), json!({})).await;
+    let other = started(&server, works_until_message(), json!({})).await;
     step_clock(&offset, 90 + 9 * 60);
     goes_on(&other).await;
     let view = interrupted.view().await;
@@ -89,7 +89,7 @@ async fn restarted_server_adopts_its_sessions() {
 #[tokio::test]
 async fn server_at_another_address_keeps_its_agents() {
     let mut server = ServerProcess::start(20).await;
-    let session = started(&server, until_told(), json!({})).await;
+    let session = started(&server, works_until_message(), json!({})).await;
     let before = server.sidecars();
     let address = server.url().trim_start_matches("http://").to_owned();
     server.kill9();
@@ -114,7 +114,7 @@ async fn server_at_another_address_keeps_its_agents() {
 async fn a_run_survives_the_sleep_of_its_worker() {
     let server = ServerProcess::start(60).await;
     let worker = WorkerProcess::start(server.url(), server.token(DEFAULT_OWNER), "w", &[]);
-    let session = started(&server, until_told(), json!({ "worker/id": "w" })).await;
+    let session = started(&server, works_until_message(), json!({ "worker/id": "w" })).await;
     let before = worker.sidecars();
     worker.suspend_machine();
     let view = session.until("being unreachable", |view| view["unreachable"] == true).await;

@@ -50,9 +50,10 @@ async fn budget_warns_once_and_the_cap_pauses_until_raised() {
     assert_eq!(budget["percentUsed"].as_str().unwrap().split('.').next(), Some("120"));
 
     let activity = session.activity().await;
-    let told = |part: &str| activity.iter().filter(|l| l["summary"].as_str().unwrap().contains(part)).count();
-    assert_eq!(told("of the budget is spent"), 1, "{activity:#?}");
-    assert_eq!(told("The budget is spent"), 1, "{activity:#?}");
+    let count =
+        |part: &str| activity.iter().filter(|l| l["summary"].as_str().unwrap().contains(part)).count();
+    assert_eq!(count("of the budget is spent"), 1, "{activity:#?}");
+    assert_eq!(count("The budget is spent"), 1, "{activity:#?}");
     let messages = session.messages().await;
     let system: Vec<_> = messages.iter().filter(|m| m["source"] == "System").collect();
     assert_eq!(system.len(), 1, "the agent is warned once: {messages:#?}");

@@ -90,7 +90,7 @@ async fn feed_continues_after_any_cursor() {
     let (first, cursor) = feed(&server, "0").await;
     let names: Vec<_> = first.iter().map(|one| one["type"].as_str().unwrap()).collect();
     for name in ["AgentSessionCreatedEvent", "AgentSessionStartedEvent", "AgentSessionOutputReadyEvent"] {
-        assert_eq!(names.iter().filter(|told| **told == name).count(), 1, "{name} in {names:?}");
+        assert_eq!(names.iter().filter(|listed| **listed == name).count(), 1, "{name} in {names:?}");
     }
     for one in &first {
         assert_eq!(one["source"], "pilothouse.agents");
@@ -112,15 +112,15 @@ async fn feed_continues_after_any_cursor() {
     let agent = server.api_with(Some(session.api_key().to_owned()));
     let body = json!({ "title": "Cover it", "priority": "Low", "linkedTaskId": "T-1" });
     let task = agent.post("/api/agent/tasks", body).await.expect(201).body["taskId"].clone();
-    let told = session
+    let entry = session
         .until_within(PATIENCE, "the task in the feed", async || {
             let (new, _) = feed(&server, &cursor).await;
             new.into_iter().find(|one| one["type"] == "AgentApiTaskCreatedEvent")
         })
         .await;
-    assert_eq!(told["detail"]["createdTaskId"], task);
+    assert_eq!(entry["detail"]["createdTaskId"], task);
     assert_eq!(
-        (&told["detail"]["title"], &told["detail"]["linkedTaskId"], &told["detail"]["source"]),
+        (&entry["detail"]["title"], &entry["detail"]["linkedTaskId"], &entry["detail"]["source"]),
         (&json!("Cover it"), &json!("T-1"), &json!("AgentApi"))
     );
     assert_eq!(server.api_of("someone-else").get("/api/events").await.expect(200).body["items"], json!([]));
@@ -149,12 +149,15 @@ async fn notifications_are_pushed_live() {
     };
     assert_eq!(next().await["type"], "caught_up");
     let session = started(&server, &with_output()).await;
-    let told = next().await;
-    assert_eq!((&told["type"], &told["data"]["kind"]), (&json!("notification"), &json!("output-ready")));
-    let before = told["cursor"].as_str().unwrap().parse::<u64>().unwrap() - 1;
+    let notification = next().await;
+    assert_eq!(
+        (&notification["type"], &notification["data"]["kind"]),
+        (&json!("notification"), &json!("output-ready"))
+    );
+    let before = notification["cursor"].as_str().unwrap().parse::<u64>().unwrap() - 1;
     let mut late = open(&format!("?after={before}")).await;
     let first = timeout(PATIENCE, late.next()).await.unwrap().unwrap().unwrap();
-    assert_eq!(serde_json::from_str::<Value>(first.to_text().unwrap()).unwrap(), told);
+    assert_eq!(serde_json::from_str::<Value>(first.to_text().unwrap()).unwrap(), notification);
     session.until("output", |v| v["hasPendingReview"] == true).await;
 }
 

@@ -4,7 +4,7 @@ use pilothouse_tests::{PATIENCE, Session};
 use serde_json::{Value, json};
 
 use crate::notifications::until_published;
-use crate::scripts::{endless, short, until_told};
+use crate::scripts::{endless, short, works_until_message};
 use crate::server::{Server, started, work};
 
 async fn pool(server: &Server) -> Value {
@@ -21,7 +21,7 @@ async fn maximum(server: &Server, slots: u32) -> Value {
 async fn session_without_a_slot_queues_and_starts_later() {
     let server = Server::start(1).await;
     assert_eq!(maximum(&server, 1).await["maxCount"], 1);
-    let first = started(&server, &until_told()).await;
+    let first = started(&server, &works_until_message()).await;
     first.until_said("Working.").await;
     let reply = server.api().post("/api/agents/sessions", work(&server, &short())).await.expect(202);
     let utilization = json!({
@@ -103,7 +103,7 @@ async fn retry_waits_in_the_same_queue() {
     failing.until_status("Failed").await;
     let free = async || (pool(&server).await["activeCount"] == 0).then_some(());
     failing.until_within(PATIENCE, "a free slot", free).await;
-    let working = started(&server, &until_told()).await;
+    let working = started(&server, &works_until_message()).await;
     working.until_said("Working.").await;
     let retried = failing.post("/retry", json!({ "additionalInstruction": "Again" })).await.expect(202).body;
     assert_eq!(retried["session"]["status"], "Queued");

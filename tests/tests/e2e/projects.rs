@@ -142,7 +142,7 @@ async fn brief_reaches_the_agent_and_its_changes_with_a_reload() {
     session.post("/reload", json!({})).await.expect(202);
     session.until("reloaded", |it| it["reloading"] == false).await;
     session.say("And now?", "Immediate").await;
-    session.until_told(&["Also write the changelog.", "lookup"]).await;
+    session.until_reported(&["Also write the changelog.", "lookup"]).await;
     assert_eq!(api.get(&health).await.expect(200).body["briefSync"], "synced");
     brief["workstream"] = json!("docs");
     let moved = api.patch(&format!("/api/agents/{agent_id}/brief"), brief).await.expect(422);

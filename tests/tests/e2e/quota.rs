@@ -41,8 +41,8 @@ async fn session_continues_when_its_quota_resets() {
         let all = server.api().all("/api/notifications").await;
         all.into_iter().find(|n| n["kind"] == "quota-exceeded")
     };
-    let told = session.until_within(PATIENCE, "the notification", notified).await;
-    assert!(told["text"].as_str().unwrap().contains("5-hour limit reached"), "{told}");
+    let notification = session.until_within(PATIENCE, "the notification", notified).await;
+    assert!(notification["text"].as_str().unwrap().contains("5-hour limit reached"), "{notification}");
     session.until_said("On.").await;
     let view = session.until_status("Idle").await;
     assert_eq!((&view["quota"], &view["pausedReason"]), (&Value::Null, &Value::Null));
@@ -87,8 +87,8 @@ async fn turn_outcome_is_shown() {
     let view = session.until_status("Idle").await;
     assert_eq!(view["lastOutcome"], "max_iterations");
     let activity = session.activity().await;
-    let told = "Idle: turn 1 is over, at the limit of its iterations";
-    assert!(activity.iter().any(|l| l["summary"] == told), "{activity:#?}");
+    let summary = "Idle: turn 1 is over, at the limit of its iterations";
+    assert!(activity.iter().any(|l| l["summary"] == summary), "{activity:#?}");
 
     let session = started(&server, &ends("execution_error")).await;
     let view = session.until_status("Failed").await;

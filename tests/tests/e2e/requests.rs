@@ -173,12 +173,12 @@ async fn undelivered_answer_is_sent_as_a_message() {
     let answers = json!({ "requestId": "q1", "answers": [{ "question": "Which?", "answer": "Left" }] });
     asking.post("/answer", answers).await.expect(200);
     planning.post("/plan/approve", json!({ "requestId": "p1" })).await.expect(200);
-    for (session, said, told) in [(asking, "Thanks.", "Left"), (planning, "Gone.", "approved")] {
+    for (session, said, answer) in [(asking, "Thanks.", "Left"), (planning, "Gone.", "approved")] {
         session.until_said(said).await;
         let view = session.until_status("Idle").await;
         assert_eq!((&view["currentRun"]["ordinal"], &view["failureReason"]), (&json!(2), &Value::Null));
         let messages = session.messages().await;
-        let by_owner = |m: &&Value| m["source"] == "User" && m["content"].as_str().unwrap().contains(told);
+        let by_owner = |m: &&Value| m["source"] == "User" && m["content"].as_str().unwrap().contains(answer);
         assert_eq!(messages.iter().filter(by_owner).count(), 1, "{messages:#?}");
     }
 }
@@ -197,10 +197,12 @@ async fn answer_wakes_a_session_without_a_process() {
         json!({ "requestId": "q1", "answers": [{ "question": "Which?", "answer": "The left one" }] });
     session.post("/answer", answers).await.expect(200);
     session.until_said("Thanks.").await;
-    let told = session.messages().await;
+    let messages = session.messages().await;
     assert!(
-        told.iter().any(|m| m["source"] == "User" && m["content"].as_str().unwrap().contains("The left one")),
-        "{told:#?}"
+        messages
+            .iter()
+            .any(|m| m["source"] == "User" && m["content"].as_str().unwrap().contains("The left one")),
+        "{messages:#?}"
     );
 }
 

@@ -4,7 +4,7 @@ use pilothouse_tests::Session;
 use serde_json::{Value, json};
 
 use crate::projects::project;
-use crate::scripts::{say, script, turn, until_told};
+use crate::scripts::{say, script, turn, works_until_message};
 use crate::server::Server;
 
 async fn spawned(server: &Server, plays: &Value) -> Session {
@@ -44,7 +44,7 @@ async fn agent_that_never_corrects_its_result_is_reviewed_with_violations() {
 #[tokio::test]
 async fn submitted_result_is_returned_until_it_matches() {
     let server = Server::start(1).await;
-    let session = spawned(&server, &until_told()).await;
+    let session = spawned(&server, &works_until_message()).await;
     session.until_said("Working.").await;
     let path = format!("/api/agent/sessions/{}/output", session.id);
     let submit = |result: Value| json!({ "outputLineCount": 0, "filesChanged": 0, "testsAdded": 0, "allTestsPassing": true, "result": result });

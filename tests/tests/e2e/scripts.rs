@@ -20,7 +20,7 @@ pub(crate) fn endless() -> Value {
 }
 
 /// Says `Working.` and ends after the first message from the owner.
-pub(crate) fn until_told() -> Value {
+pub(crate) fn works_until_message() -> Value {
     script(&[turn(&[say("Working."), json!({ "waitForMessage": {} }), say("Told: {{message}}")])])
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::bodies::ask;
-use crate::scripts::{endless, short, until_told};
+use crate::scripts::{endless, short, works_until_message};
 use crate::server::{Server, started};
 use crate::tokens;
 
@@ -114,7 +114,8 @@ async fn until_refused(server: &Server, session: &Session, count: usize) {
 #[tokio::test]
 async fn envelope_signed_with_a_foreign_key_is_refused() {
     let server = Server::start(1).await;
-    let (mine, theirs) = (started(&server, &until_told()).await, started(&server, &until_told()).await);
+    let (mine, theirs) =
+        (started(&server, &works_until_message()).await, started(&server, &works_until_message()).await);
     mine.until_said("Working.").await;
     theirs.until_said("Working.").await;
     let (a, b) = (ids(&mine).await, ids(&theirs).await);
@@ -162,7 +163,7 @@ async fn envelope_signed_with_a_foreign_key_is_refused() {
 #[tokio::test]
 async fn old_signed_envelope_is_not_applied_again() {
     let server = Server::start(1).await;
-    let session = started(&server, &until_told()).await;
+    let session = started(&server, &works_until_message()).await;
     session.until_said("Working.").await;
     let a = ids(&session).await;
     let secret = server.root_secret().await;
@@ -182,7 +183,7 @@ async fn old_signed_envelope_is_not_applied_again() {
 #[tokio::test]
 async fn api_key_works_only_for_its_live_session() {
     let server = Server::start(1).await;
-    let mine = started(&server, &until_told()).await;
+    let mine = started(&server, &works_until_message()).await;
     let theirs = started(&server, &endless()).await;
     mine.until_said("Working.").await;
     theirs.until_said("Working.").await;

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::notifications::until_published;
-use crate::scripts::{endless, say, script, short, turn, until_told};
+use crate::scripts::{endless, say, script, short, turn, works_until_message};
 use crate::server::{Server, started, work};
 
 const SKILLS: &str = "/api/agents/skills";
@@ -39,7 +39,7 @@ async fn put(api: &Api, path: &str, body: Value) -> Reply {
 }
 
 /// The agent reports its configuration, at the start and after every message.
-fn telling() -> Value {
+fn configuration_script() -> Value {
     let mut plays = script(&[turn(&[say("{{configuration}}")])]);
     plays["onMessage"] = json!([say("{{configuration}}")]);
     plays
@@ -236,12 +236,13 @@ async fn session_starts_with_its_skills_in_order() {
     api.post(&path(&off, "/deactivate"), json!({})).await.expect(200);
 
     let unknown = json!({ "id": NOBODY });
-    let refused =
-        start_with(&server, &telling(), &[&a, &off, &unknown]).await.refused(422, "validation-failed");
+    let refused = start_with(&server, &configuration_script(), &[&a, &off, &unknown])
+        .await
+        .refused(422, "validation-failed");
     assert_eq!(refused.violated(), ["skillIds[1]", "skillIds[2]"]);
     assert!(refused.text.contains(id(&off)) && refused.text.contains(NOBODY), "{}", refused.text);
 
-    let session = session_with(&server, &telling(), &[&b, &a]).await;
+    let session = session_with(&server, &configuration_script(), &[&b, &a]).await;
     let view = session.until_status("Idle").await;
     assert_eq!(view["enabledSkillIds"], json!([b["id"], a["id"]]));
     let said = &session.said().await[0];
@@ -261,7 +262,7 @@ async fn a_skill_is_loaded_into_an_idle_session() {
     api.post(&path(&late, "/sub-agents"), agent).await.expect(201);
     // What the skill adds to the configuration.
     let parts = ["Be late.", "custom tools: catch_up\nsubagents: latecomer\n"];
-    let session = started(&server, &telling()).await;
+    let session = started(&server, &configuration_script()).await;
     session.until_status("Idle").await;
     let said = session.said().await;
     assert!(parts.iter().all(|part| !said[0].contains(part)), "{said:?}");
@@ -326,7 +327,7 @@ async fn agents_record_memory_pills() {
     let server = Server::start(1).await;
     let api = server.api();
     let lore = skill(&api, "lore", "").await;
-    let session = session_with(&server, &until_told(), &[&lore]).await;
+    let session = session_with(&server, &works_until_message(), &[&lore]).await;
     session.until_said("Working.").await;
     let agent = server.api_with(Some(session.api_key().to_owned()));
     let pill_path = format!("/api/agent/skills/{}/memory-pills", id(&lore));
@@ -399,7 +400,7 @@ async fn concurrently_recorded_pills_are_all_kept() {
     let server = Server::start(1).await;
     let api = server.api();
     let lore = skill(&api, "lore", "").await;
-    let session = started(&server, &until_told()).await;
+    let session = started(&server, &works_until_message()).await;
     session.until_said("Working.").await;
     let agent = server.api_with(Some(session.api_key().to_owned()));
     let all = (0..8).map(|n| {
@@ -423,7 +424,7 @@ async fn concurrently_recorded_pills_are_all_kept() {
 async fn consolidating(server: &Server) -> (Value, Vec<Value>, Session) {
     let api = server.api();
     let lore = skill(&api, "lore", "Old.").await;
-    let teacher = started(server, &until_told()).await;
+    let teacher = started(server, &works_until_message()).await;
     teacher.until_said("Working.").await;
     let agent = server.api_with(Some(teacher.api_key().to_owned()));
     let mut pills = Vec::new();
@@ -445,7 +446,7 @@ async fn consolidation_of(server: &Server, skill: &Value) -> Session {
 }
 
 fn consolidation(server: &Server) -> Value {
-    let work = work(server, &telling());
+    let work = work(server, &configuration_script());
     json!({
         "workingDirectory": work["workingDirectory"],
         "adapterOptions": work["adapterOptions"],
@@ -520,7 +521,7 @@ async fn only_one_consolidation_runs_at_a_time() {
     let server = Server::start(1).await;
     let api = server.api();
     let lore = skill(&api, "lore", "Old.").await;
-    let teacher = started(&server, &until_told()).await;
+    let teacher = started(&server, &works_until_message()).await;
     teacher.until_said("Working.").await;
     let agent = server.api_with(Some(teacher.api_key().to_owned()));
     records(&agent, &lore, "lesson").await.expect(201);

@@ -3,7 +3,7 @@
 use pilothouse_tests::Session;
 use serde_json::{Value, json};
 
-use crate::scripts::{endless, say, script, short, turn, until_told};
+use crate::scripts::{endless, say, script, short, turn, works_until_message};
 use crate::server::{Server, started};
 
 /// The messages of people and the agent in the order of their recording.
@@ -45,7 +45,7 @@ async fn an_immediate_message_steers_the_running_turn() {
 #[tokio::test]
 async fn follow_ups_get_one_turn_each_and_promoted_ones_go_first() {
     let server = Server::start(1).await;
-    let session = started(&server, &until_told()).await;
+    let session = started(&server, &works_until_message()).await;
     session.until_said("Working.").await;
     for content in ["one", "two", "three"] {
         session.say(content, "Queued").await;
@@ -73,7 +73,7 @@ async fn follow_ups_get_one_turn_each_and_promoted_ones_go_first() {
 #[tokio::test]
 async fn pending_messages_are_edited_moved_and_cancelled() {
     let server = Server::start(1).await;
-    let session = started(&server, &until_told()).await;
+    let session = started(&server, &works_until_message()).await;
     session.until_said("Working.").await;
     let mut ids = Vec::new();
     for content in ["a", "b", "c", "d"] {
@@ -136,7 +136,7 @@ async fn sent_message_cannot_be_changed() {
 #[tokio::test]
 async fn message_lost_with_its_sidecar_is_uncertain_or_pending() {
     let server = Server::start(1).await;
-    let session = started(&server, &until_told()).await;
+    let session = started(&server, &works_until_message()).await;
     session.until_said("Working.").await;
     // The suspended sidecar receives no message.
     server.sidecars().iter().for_each(pilothouse_tests::processes::Sidecar::freeze);
@@ -176,7 +176,7 @@ async fn a_message_to_an_idle_session_starts_a_turn() {
 #[tokio::test]
 async fn resume_sends_waiting_messages_with_immediate_ones_first() {
     let server = Server::start(1).await;
-    let session = started(&server, &until_told()).await;
+    let session = started(&server, &works_until_message()).await;
     session.until_said("Working.").await;
     session.post("/pause", json!({})).await.expect(202);
     session.until_status("Paused").await;
@@ -207,7 +207,7 @@ async fn a_message_to_an_interrupted_session_starts_a_turn() {
 #[tokio::test]
 async fn sending_is_idempotent_by_message_id() {
     let server = Server::start(1).await;
-    let session = started(&server, &until_told()).await;
+    let session = started(&server, &works_until_message()).await;
     session.until_said("Working.").await;
     let message_id = "01900000-0000-7000-8000-00000000abcd";
     let body = json!({ "messageId": message_id, "content": "once", "priority": "Queued" });
@@ -246,7 +246,7 @@ async fn concurrent_sends_of_one_message_deliver_it_once() {
 #[tokio::test]
 async fn steering_for_an_ended_turn_is_refused() {
     let server = Server::start(1).await;
-    let session = started(&server, &until_told()).await;
+    let session = started(&server, &works_until_message()).await;
     session.until_said("Working.").await;
     let turn = session.view().await["currentTurn"]["id"].clone();
     let steer = |content: &str, turn: &Value| json!({ "content": content, "priority": "Immediate", "expectedTurnId": turn });

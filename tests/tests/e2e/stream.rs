@@ -65,7 +65,7 @@ async fn reconnection_resumes_exactly_after_any_cursor() {
         assert_eq!(identities(&rest), identities(&all[at + 1..]), "after {}", message.cursor);
     }
     // Every line of activity appears exactly once.
-    let told: Vec<_> = all
+    let streamed: Vec<_> = all
         .iter()
         .filter_map(|m| match &m.body {
             StreamBody::Activity(view) => Some(view.id.clone()),
@@ -74,7 +74,7 @@ async fn reconnection_resumes_exactly_after_any_cursor() {
         .collect();
     let recorded: Vec<_> =
         session.activity().await.iter().map(|l| l["id"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(told, recorded);
+    assert_eq!(streamed, recorded);
     let logs = all.iter().filter(|m| matches!(m.body, StreamBody::Log(_))).count();
     assert_eq!(logs, 5);
     // The session view contains the cursor of its state.

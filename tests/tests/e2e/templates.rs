@@ -41,9 +41,9 @@ async fn session_runs_with_the_settings_of_its_template() {
         "name": "find", "description": "Finds", "inputSchema": r#"{"type":"object"}"#,
         "serverUri": "https://tools.example.com/mcp",
     });
-    let telling = script(&[turn(&[say("{{configuration}}")])]);
+    let agent_script = script(&[turn(&[say("{{configuration}}")])]);
     let more = json!({ "systemPrompt": "Be brief and kind.", "customToolDefinitions": [tool] });
-    let template = template(&server, &telling, more).await;
+    let template = template(&server, &agent_script, more).await;
     let session = Session::start(&server.api(), from(&server, &template)).await;
     let view = session.until_status("Idle").await;
     assert_eq!((&view["templateId"], &view["modelId"]), (&template["id"], &json!("small")));

@@ -82,13 +82,13 @@ async fn recorded_tour_matches_the_api() {
     tool_calls_are_the_recorded_ones(&session, &recorded).await;
     subagent_is_the_recorded_one(&session).await;
     let tasks = session.get("/task-list").await.expect(200).body;
-    let told: Vec<_> = tasks["tasks"]
+    let listed: Vec<_> = tasks["tasks"]
         .as_array()
         .unwrap()
         .iter()
         .map(|t| (t["subject"].as_str().unwrap(), t["status"].as_str().unwrap()))
         .collect();
-    assert_eq!(told, [("First task", "InProgress"), ("Second task", "Pending")]);
+    assert_eq!(listed, [("First task", "InProgress"), ("Second task", "Pending")]);
     money_is_the_recorded_one(&session, &recorded).await;
 }
 
@@ -103,12 +103,12 @@ async fn messages_are_the_recorded_ones(session: &Session, recorded: &[Value]) {
         .filter(|(_, text)| text != "")
         .collect();
     let messages = session.messages().await;
-    let told: Vec<_> = messages
+    let reported: Vec<_> = messages
         .iter()
         .filter(|m| m["source"] == "Agent")
         .map(|m| (m["thinking"] == true, m["content"].clone()))
         .collect();
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert_eq!(messages.iter().filter(|m| m["source"] == "User").count(), 1, "the message of the owner");
 }
 
@@ -132,7 +132,7 @@ async fn tool_calls_are_the_recorded_ones(session: &Session, recorded: &[Value])
         })
         .collect();
     assert_eq!(expected.len(), 15);
-    let told: Vec<_> = session
+    let reported: Vec<_> = session
         .tool_calls()
         .await
         .into_iter()
@@ -146,7 +146,7 @@ async fn tool_calls_are_the_recorded_ones(session: &Session, recorded: &[Value])
             )
         })
         .collect();
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 async fn subagent_is_the_recorded_one(session: &Session) {

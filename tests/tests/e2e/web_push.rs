@@ -144,9 +144,12 @@ async fn browser_is_notified_of_a_question_and_can_read_it() {
     let deliveries = until_delivered(&server, &service, 2).await;
     for delivery in &deliveries {
         assert!(is_signed(&server, &service, delivery).await, "{:?}", delivery.headers);
-        let told = phone.read(delivery);
-        assert_eq!((&told["kind"], &told["text"]), (&json!("waiting-for-input"), &json!("Which colour?")));
-        assert_eq!(told["sessionId"], session.id.as_str());
+        let notification = phone.read(delivery);
+        assert_eq!(
+            (&notification["kind"], &notification["text"]),
+            (&json!("waiting-for-input"), &json!("Which colour?"))
+        );
+        assert_eq!(notification["sessionId"], session.id.as_str());
         assert_eq!(delivery.header("urgency"), "high");
         assert_eq!(delivery.header("topic"), session.id.replace('-', ""));
         assert_eq!(delivery.header("content-encoding"), "aes128gcm");

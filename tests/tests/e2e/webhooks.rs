@@ -130,9 +130,9 @@ async fn delivery_is_signed_and_retried() {
     assert!(got.iter().all(|got| is_signed(got, secret)));
     let ids: BTreeSet<_> = got.iter().map(|got| got.id.as_str()).collect();
     assert_eq!(ids, BTreeSet::from([delivery["id"].as_str().unwrap()]));
-    let told: Value = serde_json::from_str(&got[0].body).unwrap();
-    assert_eq!(told["type"], "AgentSessionOutputReadyEvent");
-    assert_eq!(told["data"]["sessionId"], session.id.as_str());
+    let event: Value = serde_json::from_str(&got[0].body).unwrap();
+    assert_eq!(event["type"], "AgentSessionOutputReadyEvent");
+    assert_eq!(event["data"]["sessionId"], session.id.as_str());
     assert_eq!(server.api().all(&path).await.len(), 1, "the webhook receives only the events of its filter");
     let stranger = server.api_of("someone-else");
     assert_eq!(stranger.get("/api/webhooks").await.expect(200).body["items"], json!([]));
@@ -165,10 +165,11 @@ async fn endpoint_that_always_fails_is_abandoned() {
     assert_eq!(webhook["disabled"]["reason"], "AgentSkillCreatedEvent could not be delivered in 8 attempts");
     let deliveries = server.api().all(&format!("/api/webhooks/{id}/deliveries")).await;
     assert_eq!((deliveries.len(), &deliveries[0]["state"]), (1, &json!("failed")));
-    let told = server.api().all("/api/notifications").await;
-    let told: Vec<_> = told.iter().filter(|one| one["kind"] == "webhook-disabled").collect();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0]["text"].as_str().unwrap().contains(&receiver.url));
+    let notifications = server.api().all("/api/notifications").await;
+    let notifications: Vec<_> =
+        notifications.iter().filter(|one| one["kind"] == "webhook-disabled").collect();
+    assert_eq!(notifications.len(), 1, "{notifications:?}");
+    assert!(notifications[0]["text"].as_str().unwrap().contains(&receiver.url));
     let enabled = server.api().post(&format!("/api/webhooks/{id}/enable"), json!({})).await.expect(200).body;
     assert_eq!(enabled.get("disabled"), None);
 }

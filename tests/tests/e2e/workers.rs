@@ -5,7 +5,7 @@ use pilothouse_tests::{PATIENCE, Session, WorkerProcess};
 use serde_json::{Value, json};
 
 use crate::projects::project;
-use crate::scripts::{endless, until_told, with_output};
+use crate::scripts::{endless, with_output, works_until_message};
 use crate::server::{Server, work};
 
 fn worker(server: &Server, id: &str, args: &[&str]) -> WorkerProcess {
@@ -65,7 +65,7 @@ async fn session_waits_for_its_requested_worker() {
 async fn killed_worker_adopts_its_sidecars_after_a_restart() {
     let server = Server::start(1).await;
     let mut worker = worker(&server, "w", &[]);
-    let session = session(&server, &until_told(), json!({ "worker/id": "w" })).await;
+    let session = session(&server, &works_until_message(), json!({ "worker/id": "w" })).await;
     session.until_said("Working.").await;
     worker.kill9();
     let body = json!({ "content": "go on", "priority": "Immediate" });

@@ -33,7 +33,7 @@ pub(crate) struct HandoffFixture {
     table: FaultyTable,
     owner: UserId,
     /// The events of each session by position in the chain, from 0. Later sessions repeat the last entry.
-    tells: Vec<Vec<Value>>,
+    reports: Vec<Vec<Value>>,
     reacted: HashSet<String>,
     /// The intake failed to process these events.
     failed: Mutex<Vec<Received>>,
@@ -42,7 +42,7 @@ pub(crate) struct HandoffFixture {
 }
 
 impl HandoffFixture {
-    pub(crate) async fn open(tells: Vec<Vec<Value>>) -> Self {
+    pub(crate) async fn open(reports: Vec<Vec<Value>>) -> Self {
         let engines = EmbeddedEngines::open(system_clock()).await;
         let table = FaultyTable::new(engines.table.clone());
         let app = App::new(Parts {
@@ -56,7 +56,7 @@ impl HandoffFixture {
             app,
             table,
             owner,
-            tells,
+            reports,
             reacted: HashSet::new(),
             failed: Mutex::default(),
             crashes: 0,
@@ -168,7 +168,7 @@ impl HandoffFixture {
         match run.phase {
             RunPhase::Launching => {
                 let at = session.continues().map_or(1, |it| it.position) as usize - 1;
-                let tells = self.tells.get(at).or(self.tells.last()).cloned().unwrap_or_default();
+                let reports = self.reports.get(at).or(self.reports.last()).cloned().unwrap_or_default();
                 let ready = RawEvent::SidecarReady {
                     sidecar_version: "1".to_owned(),
                     adapter: "none".to_owned(),
@@ -178,8 +178,8 @@ impl HandoffFixture {
                         ..Capabilities::default()
                     },
                 };
-                let told = tells.into_iter().map(|event| serde_json::from_value(event).unwrap());
-                self.hear(session.id(), run.id, 1, std::iter::once(ready).chain(told)).await;
+                let events = reports.into_iter().map(|event| serde_json::from_value(event).unwrap());
+                self.hear(session.id(), run.id, 1, std::iter::once(ready).chain(events)).await;
                 true
             }
             RunPhase::Ending { .. } => {

@@ -141,8 +141,8 @@ async fn run_of(fixture: &HandoffFixture, id: AgentSessionId) -> pilothouse_doma
 async fn late_document_is_reported_once() {
     for how in [CrashPoint::BeforeCommit, CrashPoint::AfterCommit] {
         for at in 1.. {
-            let tells = vec![vec![begins(), exhausted(), ends()], vec![begins()]];
-            let mut fixture = HandoffFixture::open(tells).await;
+            let reports = vec![vec![begins(), exhausted(), ends()], vec![begins()]];
+            let mut fixture = HandoffFixture::open(reports).await;
             let first = fixture.start("1", &[]).await;
             let run = run_of(&fixture, first).await;
             fixture.until_quiet().await;
@@ -171,8 +171,8 @@ async fn late_document_is_reported_once() {
 /// Without budget, the continuation waits without a slot until the cap is raised (decision 33).
 #[tokio::test]
 async fn continuation_without_budget_waits_for_the_cap() {
-    let tells = vec![vec![begins(), exhausted(), spends("1.5"), document("all of it")], vec![begins()]];
-    let mut fixture = HandoffFixture::open(tells).await;
+    let reports = vec![vec![begins(), exhausted(), spends("1.5"), document("all of it")], vec![begins()]];
+    let mut fixture = HandoffFixture::open(reports).await;
     fixture.start("1", &[(1, Queued)]).await;
     fixture.until_quiet().await;
     let sessions = fixture.sessions().await;
@@ -207,8 +207,8 @@ async fn raise(fixture: &HandoffFixture, id: AgentSessionId, cap: &str) {
 /// Until the continuation has begun, a late document of the agent replaces the synthesized one (decision 34).
 #[tokio::test]
 async fn late_document_replaces_the_synthesized_one_until_it_is_read() {
-    let tells = vec![vec![begins(), exhausted(), spends("1.5"), ends()], vec![begins()]];
-    let mut fixture = HandoffFixture::open(tells).await;
+    let reports = vec![vec![begins(), exhausted(), spends("1.5"), ends()], vec![begins()]];
+    let mut fixture = HandoffFixture::open(reports).await;
     let first = fixture.start("1", &[]).await;
     let run = run_of(&fixture, first).await;
     fixture.until_quiet().await;
@@ -236,8 +236,8 @@ async fn late_document_replaces_the_synthesized_one_until_it_is_read() {
 async fn queued_session_does_not_get_the_slot_of_a_handoff() {
     for how in [CrashPoint::BeforeCommit, CrashPoint::AfterCommit] {
         for at in 1.. {
-            let tells = vec![vec![begins(), exhausted(), document("half")], vec![begins()]];
-            let mut fixture = HandoffFixture::open(tells).await;
+            let reports = vec![vec![begins(), exhausted(), document("half")], vec![begins()]];
+            let mut fixture = HandoffFixture::open(reports).await;
             let first = fixture.start("1", &[]).await;
             let neighbour = fixture.start("1", &[]).await;
             fixture.crash_at(at, how);

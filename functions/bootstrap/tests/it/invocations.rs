@@ -40,9 +40,9 @@ async fn panic_fails_its_invocation_but_not_the_environment() {
     host.broken_clock.store(true, Ordering::SeqCst);
     let failed = clock.run(event(&fixture("schedule"))).await.unwrap_err();
     assert!(matches!(&failed, Failure::Panic(said) if said == "the clock is broken"), "{failed}");
-    let told = Diagnostic::from(failed);
-    assert_eq!(told.error_type, "Pilothouse.Panic");
-    assert_eq!(told.error_message, "the function panicked: the clock is broken");
+    let diagnostic = Diagnostic::from(failed);
+    assert_eq!(diagnostic.error_type, "Pilothouse.Panic");
+    assert_eq!(diagnostic.error_message, "the function panicked: the clock is broken");
     clock.run(event(&fixture("schedule"))).await.unwrap();
     invocations.run(event(&request)).await.unwrap();
     let lines = read(&lines);

@@ -94,8 +94,11 @@ fn expired_credentials_are_reported() {
             r#"{"__type":"com.amazon.coral.service#ExpiredTokenException","message":"The token has expired"}"#,
         )
     });
-    let told = next(&posted).1["errorMessage"].to_string();
-    assert!(told.contains("credentials") && told.contains("The token has expired"), "{told}");
+    let error_message = next(&posted).1["errorMessage"].to_string();
+    assert!(
+        error_message.contains("credentials") && error_message.contains("The token has expired"),
+        "{error_message}"
+    );
 }
 
 #[test]

@@ -12,11 +12,11 @@ async fn stopped_task_is_reported_to_the_intake() {
     let host = BootstrapFixture::new().await;
     let event = fixture("task-stopped");
     assert_eq!(invoke(&host.function("runs-task-stopped"), &event).await, Value::Null);
-    let told = host.app.broker.receive(&queues::events(), 10, Duration::ZERO).await.unwrap();
+    let messages = host.app.broker.receive(&queues::events(), 10, Duration::ZERO).await.unwrap();
     let session: AgentSessionId = "01900000-0000-7000-8000-000000000001".parse().unwrap();
     let run: RunId = event["detail"]["startedBy"].as_str().unwrap().parse().unwrap();
-    assert_eq!((told.len(), told[0].group.clone()), (1, session.to_string()));
-    let opened = Signed::parse(&told[0].body).unwrap().open(&host.app.secret.runtime_key(run)).unwrap();
+    assert_eq!((messages.len(), messages[0].group.clone()), (1, session.to_string()));
+    let opened = Signed::parse(&messages[0].body).unwrap().open(&host.app.secret.runtime_key(run)).unwrap();
     let RawEvent::RunExited(exit) = serde_json::from_str(opened.body.get()).unwrap() else {
         panic!("{opened:?}")
     };

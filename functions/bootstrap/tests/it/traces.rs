@@ -138,7 +138,7 @@ impl Cloud {
     /// Passes an event of a run's sidecar to the intake, as if from the events queue.
     async fn say(
         &self,
-        told: (AgentSessionId, RunId),
+        sender: (AgentSessionId, RunId),
         sequence: u64,
         place: Option<TraceParent>,
         body: RawEvent,
@@ -146,8 +146,8 @@ impl Cloud {
         let secret = &self.host.app.secret;
         let envelope = Envelope {
             protocol_version: PROTOCOL_VERSION,
-            session_id: told.0,
-            run_id: told.1,
+            session_id: sender.0,
+            run_id: sender.1,
             message_id: EnvelopeId::new(uuid(u128::from(sequence))),
             sequence: Some(sequence),
             time: Timestamp::from_millis(0),
@@ -155,11 +155,11 @@ impl Cloud {
             traceparent: place,
             body,
         };
-        let key = secret.envelope_key(told.1);
+        let key = secret.envelope_key(sender.1);
         let signed = Signed::seal(&envelope, secret.id(), Signer::Sidecar, &key).unwrap();
         let message = Received {
             receipt: pilothouse_broker::Receipt("receipt".to_owned()),
-            group: told.0.to_string(),
+            group: sender.0.to_string(),
             body: serde_json::to_string(&signed).unwrap(),
             receive_count: 1,
             redriven: false,

@@ -118,7 +118,7 @@ impl Conversation {
             matches!(fact, AgentFact::Used(_) | AgentFact::Said { .. } | AgentFact::ToolEnded { .. });
         let events = match fact {
             AgentFact::Used(report) => self.record_usage(&report, false, ctx),
-            AgentFact::DeliverablesTold(counts) if self.session.run().is_none() => {
+            AgentFact::DeliverablesReported(counts) if self.session.run().is_none() => {
                 self.session.record_deliverables(counts)
             }
             AgentFact::HandoffWritten(document) if self.session.status() == S::ContextExhausted => {
@@ -210,8 +210,8 @@ impl Conversation {
             AgentFact::QuestionAsked { request, questions, approval, proposal, timeout } => {
                 session.ask(request, questions, (approval, proposal), timeout.as_deref(), ctx)?
             }
-            AgentFact::SettingsTold(settings) => session.record_settings(settings),
-            AgentFact::ConversationsTold(conversations) => session.record_conversations(conversations),
+            AgentFact::SettingsReported(settings) => session.record_settings(settings),
+            AgentFact::ConversationsReported(conversations) => session.record_conversations(conversations),
             AgentFact::BudgetExceeded { needed, left } => session.exceed_budget(needed, left),
             AgentFact::QuotaExceeded { message, reset_at } => {
                 session.exceed_quota(message.as_deref(), reset_at, ctx)
@@ -219,7 +219,7 @@ impl Conversation {
             AgentFact::ModelUnavailable { message, retry_at } => {
                 session.lose_model(message.as_deref(), retry_at, ctx)
             }
-            AgentFact::DeliverablesTold(counts) => session.record_deliverables(counts),
+            AgentFact::DeliverablesReported(counts) => session.record_deliverables(counts),
             AgentFact::PlanModeEntered => session.enter_plan_mode(ctx),
             AgentFact::PlanShown { request, content, timeout } => {
                 session.show_plan(request, content, timeout.as_deref(), ctx)?

@@ -278,8 +278,8 @@ impl AgentSession {
         let takes = |can: Capabilities| can.allowance || can.budget_before_call;
         let takes_allowance = reachable && self.capabilities().is_some_and(takes);
         let allowance_usd = self.allowance_usd().filter(|_| takes_allowance)?;
-        let run = self.run_state.current_mut().filter(|run| run.allowance_told != Some(allowance_usd))?;
-        run.allowance_told = Some(allowance_usd);
+        let run = self.run_state.current_mut().filter(|run| run.sent_allowance != Some(allowance_usd))?;
+        run.sent_allowance = Some(allowance_usd);
         let command = self.run_state.command(ctx)?;
         let adjustment = Adjustment::SetAllowance { allowance_usd: Some(allowance_usd.to_string()) };
         let pending = PendingCommand::new(Some(command), ctx);

@@ -52,9 +52,11 @@ pub enum AgentFact {
         timeout: Option<Box<TimeoutTerms>>,
     },
     /// The agent's model and thinking level (S1 5).
-    SettingsTold(AgentSettings),
+    #[serde(rename = "SettingsTold")]
+    SettingsReported(AgentSettings),
     /// The branches of the agent's conversations, and the labels of its turns (S1 5, 9).
-    ConversationsTold(AgentConversations),
+    #[serde(rename = "ConversationsTold")]
+    ConversationsReported(AgentConversations),
     /// The agent waits before a model call that could exceed the remaining budget (decision 32).
     BudgetExceeded {
         /// Highest possible cost of the call, if known.
@@ -76,7 +78,8 @@ pub enum AgentFact {
         retry_at: Option<Timestamp>,
     },
     /// Counts of the deliverables by status (S4).
-    DeliverablesTold(DeliverableCounts),
+    #[serde(rename = "DeliverablesTold")]
+    DeliverablesReported(DeliverableCounts),
     PlanModeEntered,
     PlanShown {
         /// Id of the request: the tool call that submitted it.
@@ -163,12 +166,12 @@ impl AgentFact {
             Self::TurnCompleted { .. } => "The end of a turn",
             Self::SessionEnded { .. } => "The end of the agent's conversation",
             Self::QuestionAsked { .. } => "A question",
-            Self::SettingsTold(_) => "The agent's settings",
-            Self::ConversationsTold(_) => "The agent's conversations",
+            Self::SettingsReported(_) => "The agent's settings",
+            Self::ConversationsReported(_) => "The agent's conversations",
             Self::BudgetExceeded { .. } => "A call beyond the budget",
             Self::QuotaExceeded { .. } => "The end of the quota",
             Self::ModelUnavailable { .. } => "An unavailable model",
-            Self::DeliverablesTold(_) => "The deliverables",
+            Self::DeliverablesReported(_) => "The deliverables",
             Self::PlanModeEntered => "Entering plan mode",
             Self::PlanShown { .. } => "A plan",
             Self::TasksReplaced(_) => "A task list",

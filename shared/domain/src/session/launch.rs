@@ -70,7 +70,7 @@ impl AgentSession {
         let allowance = self.allowance_usd();
         if let Some(run) = self.run_state.current_mut() {
             // `begin` contains the allowance.
-            run.allowance_told = allowance;
+            run.sent_allowance = allowance;
         }
         events.extend(self.send_waiting_adjustments(ctx));
         Ok(events)

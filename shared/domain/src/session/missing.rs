@@ -49,7 +49,7 @@ impl AgentSession {
             return Vec::new();
         }
         let Some(run) = self.run_state.current_mut() else { return Vec::new() };
-        if !run.missing_told.insert(capability.to_owned()) {
+        if !run.reported_missing.insert(capability.to_owned()) {
             return Vec::new();
         }
         let (capability, consequence) = (capability.to_owned(), consequence.to_owned());

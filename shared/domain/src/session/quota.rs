@@ -19,7 +19,8 @@ pub struct Quota {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_at: Option<Timestamp>,
     /// When the agent reported it.
-    pub told_at: Timestamp,
+    #[serde(rename = "toldAt")]
+    pub reported_at: Timestamp,
     /// Whether the session was paused for its quota. If the owner paused it, the clock does not resume it.
     pub paused_for_it: bool,
     /// Whether the model does not answer, although the quota is not used up.
@@ -82,7 +83,7 @@ impl AgentSession {
         let message = message.map(|message| cut(message, 500));
         let paused_for_it = self.spending.quota.as_ref().is_some_and(|quota| quota.paused_for_it);
         self.spending.quota =
-            Some(Quota { message: message.clone(), reset_at, told_at: ctx.now, paused_for_it, outage });
+            Some(Quota { message: message.clone(), reset_at, reported_at: ctx.now, paused_for_it, outage });
         self.touch_control();
         message
     }
@@ -102,7 +103,7 @@ impl AgentSession {
     pub(super) fn quota_deadline(&self, limits: &Deadlines) -> Option<Timestamp> {
         let quota = self.spending.quota.as_ref().filter(|quota| quota.paused_for_it)?;
         let paused = self.status() == AgentSessionStatus::Paused;
-        quota.reset_at.filter(|_| paused).map(|at| at.max(quota.told_at + limits.received_timeout))
+        quota.reset_at.filter(|_| paused).map(|at| at.max(quota.reported_at + limits.received_timeout))
     }
 
     /// Resumes the session at the reset time. If that is refused because the budget is used up, the owner has to resume it.

@@ -98,11 +98,11 @@ pub struct Run {
     #[serde(default)]
     pub spent_usd: Usd,
     /// The allowance that was last sent to the sidecar (decision 32).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allowance_told: Option<Usd>,
+    #[serde(rename = "allowanceTold", default, skip_serializing_if = "Option::is_none")]
+    pub sent_allowance: Option<Usd>,
     /// Missing capabilities that were already reported to the owner.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub missing_told: BTreeSet<String>,
+    #[serde(rename = "missingTold", default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub reported_missing: BTreeSet<String>,
     /// Records which envelopes of the run were consumed.
     pub inbox: Inbox,
 }
@@ -125,8 +125,8 @@ impl Run {
             unheard_begin: None,
             capabilities: None,
             spent_usd: Usd::ZERO,
-            allowance_told: None,
-            missing_told: BTreeSet::new(),
+            sent_allowance: None,
+            reported_missing: BTreeSet::new(),
             inbox: Inbox::default(),
         }
     }

@@ -144,29 +144,29 @@ impl World {
             Op::Die(drained) => scenario.die(drained),
             Op::Wake => {
                 if scenario.conv.session.run().is_some() {
-                    scenario.tell(AgentFact::SidecarReady(can_all()));
-                    scenario.tell(starts("t9"));
+                    scenario.observe(AgentFact::SidecarReady(can_all()));
+                    scenario.observe(starts("t9"));
                 }
                 Ok(())
             }
             Op::Acknowledge => {
                 if let Some(command) = self.answer {
-                    scenario.tell(AgentFact::CommandReceived(command));
-                    scenario.tell(AgentFact::CommandDone(C::Answer, command));
+                    scenario.observe(AgentFact::CommandReceived(command));
+                    scenario.observe(AgentFact::CommandDone(C::Answer, command));
                 }
                 Ok(())
             }
             Op::Refuse => {
                 if let Some(command) = self.answer {
                     let (code, message) = ("invalid".to_owned(), "not waiting".to_owned());
-                    scenario.tell(AgentFact::CommandRefused { command, code, message });
+                    scenario.observe(AgentFact::CommandRefused { command, code, message });
                 }
                 Ok(())
             }
             Op::Return => {
                 if scenario.conv.session.run().is_some() {
                     let ended = AgentFact::ToolEnded { call: call("q1"), is_error: false, subagent: None };
-                    scenario.tell(ended);
+                    scenario.observe(ended);
                 }
                 Ok(())
             }
@@ -291,7 +291,7 @@ fn the_end_of_a_killed_session_ends_its_decisions() {
     let mut world = World::new();
     world.step(Op::Ask { harmless: true, on_timeout: OnTimeout::Escalate });
     world.step(Op::Kill);
-    world.scenario = world.scenario.clone().told_done(C::Stop);
+    world.scenario = world.scenario.clone().confirms(C::Stop);
     world.check();
     assert_eq!(world.scenario.conv.session.status(), S::Cancelled);
     assert!(matches!(world.inbox.about(&call("q1")).state, DecisionState::Cancelled { .. }));

@@ -43,7 +43,7 @@ fn of_agent() -> Scenario {
 /// The decision of a session after its end.
 fn ended(asked: AgentFact, end: impl FnOnce(Scenario) -> Scenario) -> Decision {
     let mut inbox = Inbox::default();
-    let scenario = of_agent().told(asked);
+    let scenario = of_agent().observes(asked);
     inbox.follow(&scenario.conv.session);
     let mut scenario = scenario;
     scenario.conv.session =
@@ -105,7 +105,7 @@ fn transition_table_allows_what_is_specified_and_nothing_else() {
 #[test]
 fn kill_and_failure_orphan_the_decisions_of_an_agent() {
     let killed = ended(asks("q1"), |s| s.when(|s| s.cancel()));
-    let failed = ended(asks("q1"), |s| s.told(ends(true)));
+    let failed = ended(asks("q1"), |s| s.observes(ends(true)));
     for (decision, reason) in
         [(killed, CancelReason::SessionCancelled), (failed, CancelReason::SessionFailed)]
     {
@@ -122,7 +122,7 @@ fn kill_and_failure_orphan_the_decisions_of_an_agent() {
 #[test]
 fn without_a_project_decisions_end_with_their_session() {
     let mut inbox = Inbox::default();
-    let scenario = Scenario::running().told(asks("q1"));
+    let scenario = Scenario::running().observes(asks("q1"));
     inbox.follow(&scenario.conv.session);
     let scenario = scenario.when(|s| s.cancel());
     inbox.follow(&scenario.conv.session);
@@ -131,7 +131,7 @@ fn without_a_project_decisions_end_with_their_session() {
 
 #[test]
 fn interrupt_orphans_nothing() {
-    let scenario = of_agent().told(asks("q1")).when(|s| s.interrupt());
+    let scenario = of_agent().observes(asks("q1")).when(|s| s.interrupt());
     let states: Vec<_> = scenario.conv.session.changed_decisions().map(Decision::status).collect();
     assert!(!states.contains(&DecisionStatus::Orphaned), "{states:?}");
 }

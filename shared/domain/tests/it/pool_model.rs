@@ -136,7 +136,7 @@ impl Owner {
                 } else {
                     assert_eq!(allocation, Allocation::Waits);
                     let news = !self.line.contains(&id);
-                    let told = |e: &E| match e {
+                    let reports_waiting = |e: &E| match e {
                         E::PoolExhausted { .. } => {
                             assert_eq!(*e, E::PoolExhausted { current_count: self.slots.len(), max_count });
                             !braked[who]
@@ -144,7 +144,7 @@ impl Owner {
                         E::StartBraked { .. } => braked[who],
                         _ => false,
                     };
-                    assert_eq!(events.iter().any(told), news);
+                    assert_eq!(events.iter().any(reports_waiting), news);
                     self.line.extend(news.then_some(id));
                 }
             }

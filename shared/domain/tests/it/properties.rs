@@ -367,13 +367,14 @@ impl Life {
                 reset_at: (!n.is_multiple_of(3))
                     .then(|| self.scenario.now + std::time::Duration::from_secs(u64::from(n))),
             },
-            F::Settings => AgentFact::SettingsTold(AgentSettings {
+            F::Settings => AgentFact::SettingsReported(AgentSettings {
                 model_id: format!("model-{}", n % 3),
                 ..AgentSettings::default()
             }),
-            F::Deliverables => {
-                AgentFact::DeliverablesTold(DeliverableCounts { pending: u32::from(n), ..Default::default() })
-            }
+            F::Deliverables => AgentFact::DeliverablesReported(DeliverableCounts {
+                pending: u32::from(n),
+                ..Default::default()
+            }),
             F::AdjustDone => AgentFact::CommandDone(C::Adjust, self.adjusting().unwrap_or(any_command)),
             F::AdjustRefused => AgentFact::CommandRefused {
                 command: self.adjusting().unwrap_or(any_command),
@@ -521,13 +522,13 @@ impl Life {
     }
 
     /// Reports a fact to the session and to the reference model.
-    fn tell(&mut self, fact: &AgentFact, late: bool) {
+    fn observe(&mut self, fact: &AgentFact, late: bool) {
         let of_before_retry = self.scenario.conv.session.status() == S::Queued
             && matches!(self.scenario.conv.session.run().map(|run| run.phase), Some(RunPhase::Ending { .. }));
         if late {
-            self.scenario.tell_late(fact.clone());
+            self.scenario.observe_late(fact.clone());
         } else {
-            self.scenario.tell(fact.clone());
+            self.scenario.observe(fact.clone());
         }
         let input = if late || of_before_retry {
             Input::ToldLate(fact)
@@ -589,14 +590,14 @@ impl Life {
                 // Without a run there are no facts, and the first fact of a sidecar is its readiness.
                 let ready = matches!(fact, AgentFact::SidecarReady(_));
                 match before.run().map(|run| run.phase) {
-                    Some(RunPhase::Launching) if ready => self.tell(&fact, false),
-                    Some(RunPhase::Live | RunPhase::Ending { .. }) if !ready => self.tell(&fact, false),
+                    Some(RunPhase::Launching) if ready => self.observe(&fact, false),
+                    Some(RunPhase::Live | RunPhase::Ending { .. }) if !ready => self.observe(&fact, false),
                     _ => {}
                 }
             }
             Step::Late(fact, n) => {
                 let fact = self.fact(fact, n);
-                self.tell(&fact, true);
+                self.observe(&fact, true);
             }
             Step::Clock(seconds, process) => {
                 use ProcessState as P;

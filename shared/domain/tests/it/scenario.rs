@@ -292,13 +292,13 @@ impl Scenario {
 
     /// A session with auto-continue, at most `max` times, in turn `t1`.
     pub(crate) fn looping(max: u32) -> Self {
-        Self::looping_launching(max).told(AgentFact::SidecarReady(can_all())).told(starts("t1"))
+        Self::looping_launching(max).observes(AgentFact::SidecarReady(can_all())).observes(starts("t1"))
     }
 
     /// A session in turn `t1` whose auto-continue is switched off.
     pub(crate) fn looping_disabled() -> Self {
         let auto = AutoContinueConfig { is_enabled: false, ..auto_continue(5) };
-        Self::launching_with(auto).told(AgentFact::SidecarReady(can_all())).told(starts("t1"))
+        Self::launching_with(auto).observes(AgentFact::SidecarReady(can_all())).observes(starts("t1"))
     }
 
     /// A session with auto-continue, at most `max` times, whose sidecar is being launched.
@@ -357,17 +357,17 @@ impl Scenario {
 
     /// A session in turn `t1`.
     pub(crate) fn running() -> Self {
-        Self::launching().told(AgentFact::SidecarReady(can_all())).told(starts("t1"))
+        Self::launching().observes(AgentFact::SidecarReady(can_all())).observes(starts("t1"))
     }
 
     /// A session after turn `t1`.
     pub(crate) fn idle() -> Self {
-        Self::running().told(completes("t1"))
+        Self::running().observes(completes("t1"))
     }
 
     /// A session whose turn `t1` produced output.
     pub(crate) fn reviewable() -> Self {
-        Self::running().told(AgentFact::TurnCompleted {
+        Self::running().observes(AgentFact::TurnCompleted {
             turn: turn("t1"),
             output: Some(output(1)),
             outcome: SessionOutcome::Completed,
@@ -375,11 +375,11 @@ impl Scenario {
     }
 
     pub(crate) fn interrupted() -> Self {
-        Self::running().when(Self::interrupt).told_done(Command::Interrupt)
+        Self::running().when(Self::interrupt).confirms(Command::Interrupt)
     }
 
     pub(crate) fn paused() -> Self {
-        Self::running().when(Self::pause).told_done(Command::Pause)
+        Self::running().when(Self::pause).confirms(Command::Pause)
     }
 
     /// A session in `status`, reached by the shortest path.
@@ -393,13 +393,13 @@ impl Scenario {
             S::Paused => Self::paused(),
             S::Resuming => Self::paused().when(Self::resume),
             S::Cancelling => Self::running().when(Self::cancel),
-            S::Cancelled => Self::running().when(Self::cancel).told_done(Command::Stop),
-            S::WaitingForInput => Self::running().told(asks("q1")),
-            S::WaitingForApproval => Self::running().told(shows("p1")),
+            S::Cancelled => Self::running().when(Self::cancel).confirms(Command::Stop),
+            S::WaitingForInput => Self::running().observes(asks("q1")),
+            S::WaitingForApproval => Self::running().observes(shows("p1")),
             S::Idle => Self::idle(),
-            S::ContextExhausted => Self::running().told(AgentFact::ContextExhausted),
+            S::ContextExhausted => Self::running().observes(AgentFact::ContextExhausted),
             S::Completed => Self::idle().when(Self::close),
-            S::Failed => Self::running().told(ends(true)),
+            S::Failed => Self::running().observes(ends(true)),
         };
         scenario.then_status(status)
     }
@@ -468,7 +468,7 @@ impl Scenario {
         allocation
     }
 
-    pub(crate) fn tell(&mut self, fact: AgentFact) {
+    pub(crate) fn observe(&mut self, fact: AgentFact) {
         let mut outcome = None;
         let key = self.key.clone();
         self.commit::<SessionError>(|conv, ctx| {
@@ -483,7 +483,7 @@ impl Scenario {
     }
 
     /// Reports a fact of an earlier run.
-    pub(crate) fn tell_late(&mut self, fact: AgentFact) {
+    pub(crate) fn observe_late(&mut self, fact: AgentFact) {
         let mut outcome = None;
         self.commit::<SessionError>(|conv, ctx| {
             let observed = conv.reprocess(fact, ctx);
@@ -727,43 +727,43 @@ impl Scenario {
     }
 
     #[track_caller]
-    pub(crate) fn told(mut self, fact: AgentFact) -> Self {
-        self.tell(fact);
+    pub(crate) fn observes(mut self, fact: AgentFact) -> Self {
+        self.observe(fact);
         self
     }
 
     #[track_caller]
-    pub(crate) fn told_late(mut self, fact: AgentFact) -> Self {
-        self.tell_late(fact);
+    pub(crate) fn observes_late(mut self, fact: AgentFact) -> Self {
+        self.observe_late(fact);
         self
     }
 
     /// Starts turn `id` with a message that was sent to the agent.
     #[track_caller]
-    pub(crate) fn told_begun_with(self, id: &str, message: MessageId) -> Self {
-        self.told(AgentFact::MessageInjecting(message))
-            .told(starts_with_id(id, message))
-            .told(AgentFact::MessageInjected(message))
+    pub(crate) fn begins_turn_with(self, id: &str, message: MessageId) -> Self {
+        self.observes(AgentFact::MessageInjecting(message))
+            .observes(starts_with_id(id, message))
+            .observes(AgentFact::MessageInjected(message))
     }
 
     /// Completes the validation that was requested last.
     #[track_caller]
     pub(crate) fn validates(self, passed: bool) -> Self {
         let result = validated(&self, passed);
-        self.told(result)
+        self.observes(result)
     }
 
     /// Reports that the sidecar received the pending command.
     #[track_caller]
-    pub(crate) fn told_received(self) -> Self {
+    pub(crate) fn receives(self) -> Self {
         let command = self.pending_command();
-        self.told(AgentFact::CommandReceived(command))
+        self.observes(AgentFact::CommandReceived(command))
     }
 
     #[track_caller]
-    pub(crate) fn told_done(self, kind: Command) -> Self {
+    pub(crate) fn confirms(self, kind: Command) -> Self {
         let command = self.pending_command();
-        self.told(AgentFact::CommandReceived(command)).told(AgentFact::CommandDone(kind, command))
+        self.observes(AgentFact::CommandReceived(command)).observes(AgentFact::CommandDone(kind, command))
     }
 
     /// Makes the sidecar of the next run ready.
@@ -773,7 +773,7 @@ impl Scenario {
             matches!(self.conv.session.run().map(|run| run.phase), Some(RunPhase::Launching)),
             "no run is launching"
         );
-        self.told(AgentFact::SidecarReady(can_all()))
+        self.observes(AgentFact::SidecarReady(can_all()))
     }
 
     /// The names of the latest step's events, without `Event`, `Session` and `Agent`.

@@ -48,20 +48,20 @@ fn complete_session_round_trips_through_storage() {
         .when(|s| s.follow_up(1))
         .when(|s| s.follow_up(2))
         .when(|s| s.send(3, pilothouse_domain::value::MessagePriority::Queued, None))
-        .told(AgentFact::MessageInjecting(message(1)))
-        .told(starts_with("t2", 1))
-        .told(AgentFact::Used(report))
-        .told(used_by(Some("sub"), "0.9"))
-        .told(calls("c1"))
-        .told(AgentFact::PlanModeEntered)
-        .told(shows("p1"))
-        .told(asks("q1"))
+        .observes(AgentFact::MessageInjecting(message(1)))
+        .observes(starts_with("t2", 1))
+        .observes(AgentFact::Used(report))
+        .observes(used_by(Some("sub"), "0.9"))
+        .observes(calls("c1"))
+        .observes(AgentFact::PlanModeEntered)
+        .observes(shows("p1"))
+        .observes(asks("q1"))
         .when(|s| s.steer(4));
     assert_stored(&scenario);
     // A gap, a pending request, deferred facts, a waiting cancellation.
-    scenario = Scenario::running().when(|s| s.pause()).told(asks("q1")).told(completes("t1"));
+    scenario = Scenario::running().when(|s| s.pause()).observes(asks("q1")).observes(completes("t1"));
     scenario = scenario
-        .told(AgentFact::TurnCompleted {
+        .observes(AgentFact::TurnCompleted {
             turn: turn("t1"),
             output: Some(output(3)),
             outcome: SessionOutcome::Completed,

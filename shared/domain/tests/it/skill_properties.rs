@@ -7,7 +7,7 @@ use pilothouse_domain::text::MemoryPillContent;
 use pilothouse_domain::{AgentSkill, MemoryPillId};
 use proptest::prelude::*;
 
-use crate::scenarios::skills::{SkillScene, instructions, session, sub_agent, tool};
+use crate::scenarios::skills::{SkillScenario, instructions, session, sub_agent, tool};
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -46,7 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Every pill that was recorded, with its last known status.
 type Seen = BTreeMap<MemoryPillId, MemoryPillStatus>;
 
-fn take(scenario: SkillScene, seen: &Seen, step: Step) -> SkillScene {
+fn take(scenario: SkillScenario, seen: &Seen, step: Step) -> SkillScenario {
     let known: Vec<_> = seen.keys().copied().collect();
     let pick = |n: u8| known.get(usize::from(n) % known.len().max(1)).copied();
     let picked = |ns: Vec<u8>| -> Vec<_> { ns.into_iter().filter_map(pick).collect() };
@@ -86,7 +86,7 @@ fn take(scenario: SkillScene, seen: &Seen, step: Step) -> SkillScene {
     }
 }
 
-fn invariants(before: &AgentSkill, scenario: &SkillScene, seen: &mut Seen) {
+fn invariants(before: &AgentSkill, scenario: &SkillScenario, seen: &mut Seen) {
     let skill = &scenario.skill;
     let consolidated = scenario.last.as_ref().is_ok_and(|events| events.contains(&"SkillConsolidatedEvent"));
     assert_eq!(
@@ -124,7 +124,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn random_skill_histories_keep_the_invariants(steps in prop::collection::vec(step(), 1..60)) {
-        let (mut scenario, mut seen) = (SkillScene::created(), Seen::new());
+        let (mut scenario, mut seen) = (SkillScenario::created(), Seen::new());
         for step in steps {
             let before = scenario.skill.clone();
             scenario = take(scenario, &seen, step);

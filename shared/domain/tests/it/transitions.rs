@@ -275,14 +275,14 @@ fn every_fact_follows_the_table_in_every_status() {
         (Op::RecordPlanPendingApproval, shows("p2")),
         (Op::RecordPlanCreated, AgentFact::PlanModeEntered),
         (Op::UpdateSessionTaskList, AgentFact::TasksReplaced(Vec::new())),
-        (Op::RecordDeliverables, AgentFact::DeliverablesTold(DeliverableCounts::default())),
+        (Op::RecordDeliverables, AgentFact::DeliverablesReported(DeliverableCounts::default())),
     ];
     for status in S::ALL {
         for (operation, fact) in facts.clone() {
             let mut scenario = Scenario::in_status(status);
             let to = specified(operation).into_iter().find(|(from, _)| *from == status).map(|(_, to)| to);
             let between = status.is_intermediate() || status == S::Paused;
-            scenario.tell(fact);
+            scenario.observe(fact);
             let now = scenario.conv.session.status();
             let outcome = scenario.outcome.unwrap();
             if operation == Op::StartTurn && matches!(status, S::Interrupted | S::Paused | S::Cancelled) {

@@ -8,7 +8,7 @@ use pilothouse_domain::trust::{
 };
 use proptest::prelude::*;
 
-use crate::scenarios::trust::{TrustScene, points};
+use crate::scenarios::trust::{TrustScenario, points};
 
 /// Ticks between two outcomes of an agent at work.
 const GAP: u64 = 20;
@@ -36,13 +36,13 @@ fn work(bad: usize, total: usize) -> impl Strategy<Value = Vec<O>> {
         .prop_shuffle()
 }
 
-fn working(scene: TrustScene, outcomes: &[O]) -> TrustScene {
+fn working(scenario: TrustScenario, outcomes: &[O]) -> TrustScenario {
     let action = Some(JudgedAction::new(ActionKind::Update, Severity::Medium));
-    outcomes.iter().fold(scene, |scene, outcome| scene.after_ticks(GAP).judged(*outcome, action))
+    outcomes.iter().fold(scenario, |scenario, outcome| scenario.after_ticks(GAP).judged(*outcome, action))
 }
 
-fn scores_after(scene: &TrustScene) -> Vec<Points> {
-    scene.history.iter().map(|entry| entry.after).collect()
+fn scores_after(scenario: &TrustScenario) -> Vec<Points> {
+    scenario.history.iter().map(|entry| entry.after).collect()
 }
 
 fn outcome() -> impl Strategy<Value = O> {
@@ -81,40 +81,40 @@ proptest! {
 
     #[test]
     fn good_agents_converge_above_80(profile in preset(), outcomes in work(3, 150)) {
-        let scene = working(TrustScene::given(profile), &outcomes);
-        prop_assert!(scores_after(&scene).iter().any(|score| *score > points("80")), "{:?}", scene.score());
+        let scenario = working(TrustScenario::given(profile), &outcomes);
+        prop_assert!(scores_after(&scenario).iter().any(|score| *score > points("80")), "{:?}", scenario.score());
     }
 
     #[test]
     fn struggling_agents_stay_above_20_and_recover(rejections in 1..7_usize, good in work(2, 60)) {
-        let scene = TrustScene::given(TrustCalibrationProfile::default());
-        let scene = working(scene, &vec![O::HumanRejectsToolCall; rejections]);
-        let low = scene.score();
+        let scenario = TrustScenario::given(TrustCalibrationProfile::default());
+        let scenario = working(scenario, &vec![O::HumanRejectsToolCall; rejections]);
+        let low = scenario.score();
         prop_assert!(low > points("20") && low < points("50"));
-        prop_assert!(working(scene, &good).score() > points("50"));
+        prop_assert!(working(scenario, &good).score() > points("50"));
     }
 
     #[test]
     fn agents_recover_from_the_floor(profile in preset(), good in work(3, 150)) {
-        let scene = working(TrustScene::given(profile), &[O::HumanOverridesViaBrake; 60]);
-        let low = scene.score();
-        let recovered = working(scene, &good).score();
+        let scenario = working(TrustScenario::given(profile), &[O::HumanOverridesViaBrake; 60]);
+        let low = scenario.score();
+        let recovered = working(scenario, &good).score();
         prop_assert!(recovered > low.plus(points("30")), "{low} {recovered}");
     }
 
     #[test]
     fn good_and_bad_agents_separate(profile in preset(), good in work(5, 100), bad in work(80, 100)) {
-        let good = working(TrustScene::given(profile.clone()), &good).score();
-        let bad = working(TrustScene::given(profile), &bad).score();
+        let good = working(TrustScenario::given(profile.clone()), &good).score();
+        let bad = working(TrustScenario::given(profile), &bad).score();
         prop_assert!(good > bad.plus(points("10")), "{good} {bad}");
     }
 
     #[test]
     fn scores_respond_to_a_sudden_change(good in work(3, 150), bad in work(34, 35)) {
-        let scene = working(TrustScene::given(TrustCalibrationProfile::default()), &good);
-        prop_assert!(scene.score() > points("80"));
+        let scenario = working(TrustScenario::given(TrustCalibrationProfile::default()), &good);
+        prop_assert!(scenario.score() > points("80"));
         // From here on, adaptive mode asks again.
-        prop_assert!(working(scene, &bad).score() < points("70"));
+        prop_assert!(working(scenario, &bad).score() < points("70"));
     }
 
     #[test]
@@ -122,13 +122,13 @@ proptest! {
         profile in any_profile(),
         steps in prop::collection::vec((outcome(), action(), 0..5000_u64), 1..60),
     ) {
-        let mut scene = TrustScene::given(profile);
+        let mut scenario = TrustScenario::given(profile);
         for (outcome, action, wait) in steps {
-            scene = scene.after_ticks(wait).judged(outcome, action);
-            let entry = scene.history.last().unwrap();
-            let config = &scene.profile.config;
+            scenario = scenario.after_ticks(wait).judged(outcome, action);
+            let entry = scenario.history.last().unwrap();
+            let config = &scenario.profile.config;
             prop_assert!((config.floor_score..=config.ceiling_score).contains(&entry.after));
-            prop_assert_eq!(scene.score(), entry.after);
+            prop_assert_eq!(scenario.score(), entry.after);
             let at_limit = entry.after == config.floor_score || entry.after == config.ceiling_score;
             let expected = outcome.base_delta().cmp(&Points::ZERO);
             prop_assert!(entry.after.cmp(&entry.before) == expected || at_limit, "{}", entry.rule);
@@ -154,14 +154,14 @@ proptest! {
         profile in any_profile(),
         steps in prop::collection::vec((outcome(), action(), 0..5000_u64), 0..60),
     ) {
-        let scene = steps
+        let scenario = steps
             .into_iter()
-            .fold(TrustScene::given(profile), |scene, (outcome, action, wait)| {
-                scene.after_ticks(wait).judged(outcome, action)
+            .fold(TrustScenario::given(profile), |scenario, (outcome, action, wait)| {
+                scenario.after_ticks(wait).judged(outcome, action)
             });
-        let simulated = simulate(&scene.history, &scene.profile, Tick::ZERO, scene.tick);
-        prop_assert_eq!(simulated.entries, scene.history.clone());
-        prop_assert_eq!(simulated.final_score, scene.score());
+        let simulated = simulate(&scenario.history, &scenario.profile, Tick::ZERO, scenario.tick);
+        prop_assert_eq!(simulated.entries, scenario.history.clone());
+        prop_assert_eq!(simulated.final_score, scenario.score());
     }
 
     #[test]
@@ -171,7 +171,7 @@ proptest! {
     ) {
         let mut calibrating = profile.clone();
         calibrating.config.calibration_mode = true;
-        let (mut live, mut frozen) = (TrustScene::given(profile), TrustScene::given(calibrating));
+        let (mut live, mut frozen) = (TrustScenario::given(profile), TrustScenario::given(calibrating));
         let initial = frozen.score();
         for (outcome, action, wait) in steps {
             live = live.after_ticks(wait).judged(outcome, action);

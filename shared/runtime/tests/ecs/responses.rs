@@ -84,13 +84,13 @@ async fn launch_without_capacity_or_response_is_retryable() {
         let (runtime, _) = responding(&[(status, response)]);
         let error = runtime.launch(launch()).await.unwrap_err();
         assert!(matches!(error, LaunchError::Unreachable(_)));
-        let mut told = String::new();
+        let mut chain = String::new();
         let mut next: Option<&dyn std::error::Error> = Some(&error);
         while let Some(error) = next {
-            told = format!("{told}: {error:?} {error}");
+            chain = format!("{chain}: {error:?} {error}");
             next = error.source();
         }
-        assert!(told.contains(cause), "{told}");
+        assert!(chain.contains(cause), "{chain}");
     }
 }
 

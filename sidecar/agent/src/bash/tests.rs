@@ -113,7 +113,7 @@ async fn long_output_is_shown_from_its_end_and_kept_whole() {
 #[tokio::test]
 async fn output_is_reported_while_it_arrives() {
     let dir = tempfile::tempdir().unwrap();
-    let (progress, mut told) = mpsc::unbounded_channel();
+    let (progress, mut pieces) = mpsc::unbounded_channel();
     let runner = BashRunner::new(config(dir.path()));
     let cancelled = CancellationToken::new();
     let command = "printf 'zw\\303'; printf '\\266lf\\n'; while [ ! -e go ]; do sleep 0.01; done; echo end";
@@ -121,11 +121,11 @@ async fn output_is_reported_while_it_arrives() {
     let listening = async {
         let mut heard = String::new();
         while !heard.contains("zwölf\n") {
-            heard += &told.recv().await.unwrap();
+            heard += &pieces.recv().await.unwrap();
         }
         std::fs::write(dir.path().join("go"), "").unwrap();
         while !heard.contains("end") {
-            heard += &told.recv().await.unwrap();
+            heard += &pieces.recv().await.unwrap();
         }
         heard
     };
@@ -136,13 +136,13 @@ async fn output_is_reported_while_it_arrives() {
 #[tokio::test]
 async fn flood_of_output_does_not_fill_the_memory_of_the_reader() {
     let dir = tempfile::tempdir().unwrap();
-    let (progress, mut told) = mpsc::unbounded_channel();
+    let (progress, mut pieces) = mpsc::unbounded_channel();
     let runner = BashRunner::new(config(dir.path()));
     let command = "head -c 30000000 /dev/zero | tr '\\0' 'x'";
     runner.run(command, None, &CancellationToken::new(), &progress).await.unwrap();
     drop(progress);
     let mut heard = 0;
-    while let Some(piece) = told.recv().await {
+    while let Some(piece) = pieces.recv().await {
         heard += piece.len();
     }
     assert!(heard < 10_000_000, "{heard} bytes were told");

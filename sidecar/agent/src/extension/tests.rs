@@ -63,7 +63,7 @@ impl Fixture {
         External::start(self.config.clone(), self.notify()).await.unwrap()
     }
 
-    fn told(&self) -> String {
+    fn joined_notices(&self) -> String {
         self.notices.lock().unwrap().join("\n")
     }
 
@@ -82,8 +82,8 @@ fn call() -> ToolCall {
 }
 
 fn context() -> (ToolContext, mpsc::UnboundedReceiver<String>) {
-    let (progress, told) = mpsc::unbounded_channel();
-    (ToolContext { tool_call_id: "1".into(), cancelled: CancellationToken::new(), progress }, told)
+    let (progress, updates) = mpsc::unbounded_channel();
+    (ToolContext { tool_call_id: "1".into(), cancelled: CancellationToken::new(), progress }, updates)
 }
 
 async fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -123,7 +123,7 @@ async fn extension_changes_prompts_calls_and_results() {
         json!({"type": "request", "id": 4, "hook": "before_tool", "tool_call_id": "1", "tool": "bash", "arguments": {"command": "ls"}})
     );
     assert_eq!(heard[5]["content"], json!([{"type": "text", "text": "secret"}]));
-    assert_eq!(fixture.told(), "");
+    assert_eq!(fixture.joined_notices(), "");
 }
 
 #[tokio::test]
@@ -156,8 +156,11 @@ async fn extension_provides_tools_commands_skills_and_prompts() {
     });
     let fixture = Fixture::new(&hello, &answers);
     let extensions = Extensions::new(vec![Arc::new(fixture.start().await)]);
-    let told = fixture.told();
-    assert!(told.contains("`no name`") && told.contains("`no_schema`") && told.contains("`a b`"), "{told}");
+    let notices = fixture.joined_notices();
+    assert!(
+        notices.contains("`no name`") && notices.contains("`no_schema`") && notices.contains("`a b`"),
+        "{notices}"
+    );
 
     let tools = extensions.tools();
     assert_eq!(tools.len(), 1);
@@ -187,9 +190,12 @@ async fn slow_extension_is_skipped_and_then_removed() {
     let asked = Instant::now();
     assert_eq!(extensions.before_tool(call()).await, Ok(call()));
     assert!(asked.elapsed() < Duration::from_millis(400), "the agent does not wait for a dead extension");
-    let told = fixture.told();
-    assert_eq!(told.lines().count(), 3, "{told}");
-    assert!(told.ends_with("extension example: it does not answer; it is not asked any more"), "{told}");
+    let notices = fixture.joined_notices();
+    assert_eq!(notices.lines().count(), 3, "{notices}");
+    assert!(
+        notices.ends_with("extension example: it does not answer; it is not asked any more"),
+        "{notices}"
+    );
 }
 
 #[tokio::test]
@@ -203,7 +209,7 @@ async fn crashed_or_invalid_extension_is_removed() {
         let extensions = Extensions::new(vec![external.clone()]);
         assert_eq!(extensions.turn_start(1, "system".into()).await, "system");
         until("it is gone", || !external.is_alive()).await;
-        assert!(fixture.told().contains(expected), "{}", fixture.told());
+        assert!(fixture.joined_notices().contains(expected), "{}", fixture.joined_notices());
         let output = extensions.tools()[0].run(json!({}), context().0).await;
         assert!(output.is_error, "{output:?}");
     }

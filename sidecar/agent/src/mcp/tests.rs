@@ -127,7 +127,7 @@ impl Fixture {
         McpServers::connect(configs, &elicit, &notify).await
     }
 
-    fn told(&self) -> String {
+    fn joined_notices(&self) -> String {
         self.notices.lock().unwrap().join("\n")
     }
 
@@ -196,9 +196,9 @@ async fn server_tools_become_agent_tools() {
     assert_eq!(names, expected.map(|name| format!("mcp__test__{name}")), "all pages of them");
     assert_eq!(tools[0].spec().description, "does echo");
     assert!(
-        fixture.told().contains("the tool `broken` of the MCP server test is skipped"),
+        fixture.joined_notices().contains("the tool `broken` of the MCP server test is skipped"),
         "{}",
-        fixture.told()
+        fixture.joined_notices()
     );
     assert_eq!(servers.instructions().await, [("test".to_owned(), "Be kind.".to_owned())]);
 
@@ -226,7 +226,7 @@ async fn unselected_tools_are_left_out() {
     let servers =
         fixture.connect(vec![McpServerConfig { only, ..fixture.stdio() }], Arc::new(DeclineAll)).await;
     assert_eq!(servers.tools().len(), 1);
-    assert_eq!(fixture.told(), "");
+    assert_eq!(fixture.joined_notices(), "");
 }
 
 #[tokio::test]
@@ -326,10 +326,10 @@ async fn unreachable_servers_are_left_out() {
     ];
     let servers = fixture.connect(configs, Arc::new(DeclineAll)).await;
     assert!(servers.tools().is_empty());
-    let told = fixture.told();
-    assert!(told.contains("the MCP server missing cannot be reached"), "{told}");
-    assert!(told.contains("the MCP server silent took longer than 1 seconds"), "{told}");
-    assert!(told.contains("the MCP server closed cannot be reached"), "{told}");
+    let notices = fixture.joined_notices();
+    assert!(notices.contains("the MCP server missing cannot be reached"), "{notices}");
+    assert!(notices.contains("the MCP server silent took longer than 1 seconds"), "{notices}");
+    assert!(notices.contains("the MCP server closed cannot be reached"), "{notices}");
     // A busy machine may need more than a second to start them all.
     fixture.assert_dead(0).await;
 }
@@ -350,7 +350,7 @@ async fn http_server_works_like_any_other() {
     let config = McpServerConfig::new("test", McpTransport::Http { url, headers });
     assert!(!format!("{config:?}").contains("secret"), "headers are not printed");
     let servers = fixture.connect(vec![config], Arc::new(DeclineAll)).await;
-    assert_eq!(servers.tools().len(), 8, "{}", fixture.told());
+    assert_eq!(servers.tools().len(), 8, "{}", fixture.joined_notices());
     assert_eq!(call(&servers, "echo", json!({"text": "hi"})).await, ToolOutput::text("hi!"));
     let heard = fixture.heard();
     assert!(heard.iter().all(|message| message["key"] == "secret"));

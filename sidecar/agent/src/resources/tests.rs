@@ -90,9 +90,9 @@ fn first_of_two_duplicate_resources_wins_with_a_notice() {
     let resources = loader.load();
     assert!(text(resources.expand("/skill:a")).contains("first"));
     assert_eq!(text(resources.expand("/a")), "first");
-    let told = resources.notices().join("\n");
-    assert_eq!(resources.notices().len(), 6, "{told}");
-    assert!(told.contains("the skill `a` of") && told.contains("d.md is skipped"), "{told}");
+    let notices = resources.notices().join("\n");
+    assert_eq!(resources.notices().len(), 6, "{notices}");
+    assert!(notices.contains("the skill `a` of") && notices.contains("d.md is skipped"), "{notices}");
 }
 
 #[test]

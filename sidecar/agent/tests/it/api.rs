@@ -82,8 +82,8 @@ async fn prompt_during_a_run_enters_the_named_queue() {
         texts[5..],
         ["user: now (image/png)", "assistant: I look", "user: later (image/png)", "assistant: and then"]
     );
-    let told = open.told();
-    let tags: Vec<_> = told
+    let events = open.received_events();
+    let tags: Vec<_> = events
         .iter()
         .filter_map(|event| match event {
             SessionEvent::Injected { tag, .. } => Some(tag.as_str()),
@@ -129,7 +129,7 @@ async fn steering_during_the_last_reply_precedes_follow_ups() {
         ["user: go", "assistant: one", "user: now", "assistant: two", "user: later", "assistant: three"];
     assert_eq!(open.texts(), expected);
     let waiting: Vec<_> = open
-        .told()
+        .received_events()
         .into_iter()
         .filter_map(|event| match event {
             SessionEvent::QueueUpdate { steering, follow_up } => Some((steering, follow_up)),
@@ -167,7 +167,11 @@ async fn prompt_after_a_run_starts_the_next_one() {
     assert!(!open.session.state().running);
     open.prompt("second").await;
     assert_eq!(texts(&model.requests()[1].messages), ["user: first", "assistant: one", "user: second"]);
-    let ends = open.told().into_iter().filter(|event| matches!(event, SessionEvent::AgentEnd { .. })).count();
+    let ends = open
+        .received_events()
+        .into_iter()
+        .filter(|event| matches!(event, SessionEvent::AgentEnd { .. }))
+        .count();
     assert_eq!(ends, 2);
 }
 
@@ -195,14 +199,15 @@ async fn model_without_a_key_is_not_selected() {
         let next = open.session.cycle_model(CycleDirection::Forward).unwrap();
         assert_eq!(next.provider, "test", "models without a key are not in the cycle");
     }
-    let changes = open.told().into_iter().filter_map(|event| match event {
+    let changes = open.received_events().into_iter().filter_map(|event| match event {
         SessionEvent::ModelChange { provider, model } => Some(format!("{provider}/{model}")),
         _ => None,
     });
     assert_eq!(changes.collect::<Vec<_>>(), ["test/large", "test/small", "test/large", "test/small"]);
     open.prompt("go").await;
     assert_eq!(model.requests()[0].provider, "test");
-    let again = open.told().into_iter().any(|event| matches!(event, SessionEvent::ModelChange { .. }));
+    let again =
+        open.received_events().into_iter().any(|event| matches!(event, SessionEvent::ModelChange { .. }));
     assert!(!again);
 }
 

@@ -33,14 +33,14 @@ async fn turn_beyond_the_threshold_is_followed_by_a_summary() {
     ]);
     let mut open = setup(model.clone()).open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
-    let told = open.told();
-    assert!(told.contains(&SessionEvent::CompactionStart { reason: CompactionReason::Threshold }));
-    assert!(told.contains(&SessionEvent::CompactionEnd {
+    let events = open.received_events();
+    assert!(events.contains(&SessionEvent::CompactionStart { reason: CompactionReason::Threshold }));
+    assert!(events.contains(&SessionEvent::CompactionEnd {
         reason: CompactionReason::Threshold,
         tokens_before: 8_001,
         result: Ok("the summary".into()),
     }));
-    let shown = told.iter().any(|event| *event == SessionEvent::TextDelta("the summary".into()));
+    let shown = events.iter().any(|event| *event == SessionEvent::TextDelta("the summary".into()));
     assert!(!shown, "a summary is not part of the answer");
     open.prompt("on").await;
     let seen = texts(&model.requests()[2].messages);
@@ -59,7 +59,10 @@ async fn overflow_is_compacted_and_retried_once() {
     ]);
     let mut open = setup(model.clone()).open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
-    assert!(open.told().contains(&SessionEvent::CompactionStart { reason: CompactionReason::Overflow }));
+    assert!(
+        open.received_events()
+            .contains(&SessionEvent::CompactionStart { reason: CompactionReason::Overflow })
+    );
     let texts = open.texts();
     assert!(texts[0].contains("the summary"), "{texts:?}");
     assert_eq!(texts.last().map(String::as_str), Some("assistant: done"));
@@ -241,8 +244,8 @@ async fn handoff_notifies_the_agent_once_before_exhaustion() {
     let open = setup.open();
     assert_eq!(open.prompt("go").await, AgentOutcome::ContextExhausted);
     let texts = open.texts();
-    let told = texts.iter().filter(|text| text.contains("Write the handoff document.")).count();
-    assert_eq!((told, model.requests().len()), (1, 3));
+    let requests = texts.iter().filter(|text| text.contains("Write the handoff document.")).count();
+    assert_eq!((requests, model.requests().len()), (1, 3));
 }
 
 #[tokio::test]
@@ -317,12 +320,12 @@ async fn agent_continues_while_its_conversation_is_summarised() {
     model.turns.wait_for(3).await;
     model.open.add_permits(1);
     assert_eq!(within(run).await.unwrap(), AgentOutcome::Completed);
-    let told = open.told();
+    let events = open.received_events();
     let begun = |event: &&SessionEvent| matches!(event, SessionEvent::CompactionStart { .. });
-    assert_eq!(told.iter().filter(begun).count(), 1, "it does not start twice");
-    assert!(told.contains(&SessionEvent::CompactionEnd {
+    assert_eq!(events.iter().filter(begun).count(), 1, "it does not start twice");
+    assert!(events.contains(&SessionEvent::CompactionEnd {
         reason: CompactionReason::Threshold,
-        tokens_before: told_tokens(&told),
+        tokens_before: tokens_before(&events),
         result: Ok("the summary".into()),
     }));
     let texts = open.texts();
@@ -336,12 +339,12 @@ async fn agent_continues_while_its_conversation_is_summarised() {
     assert_eq!(crate::support::texts(&tree.context().messages), texts);
 }
 
-fn told_tokens(told: &[SessionEvent]) -> u64 {
+fn tokens_before(events: &[SessionEvent]) -> u64 {
     let tokens = |event: &SessionEvent| match event {
         SessionEvent::CompactionEnd { tokens_before, .. } => Some(*tokens_before),
         _ => None,
     };
-    told.iter().find_map(tokens).unwrap()
+    events.iter().find_map(tokens).unwrap()
 }
 
 #[tokio::test]
@@ -353,11 +356,11 @@ async fn abort_cancels_a_summary_and_changes_nothing() {
     model.turns.wait_for(2).await;
     within(open.session.abort()).await;
     assert_eq!(within(run).await.unwrap(), AgentOutcome::Aborted);
-    let told = open.told();
+    let events = open.received_events();
     let ended =
-        told.iter().position(|event| matches!(event, SessionEvent::CompactionEnd { result: Err(_), .. }));
-    let over = told.iter().position(|event| matches!(event, SessionEvent::AgentEnd { .. }));
-    assert!(ended.unwrap() < over.unwrap(), "no event follows the end: {told:#?}");
+        events.iter().position(|event| matches!(event, SessionEvent::CompactionEnd { result: Err(_), .. }));
+    let over = events.iter().position(|event| matches!(event, SessionEvent::AgentEnd { .. }));
+    assert!(ended.unwrap() < over.unwrap(), "no event follows the end: {events:#?}");
     assert!(open.texts()[0].starts_with("user: go"), "{:?}", open.texts());
 }
 

@@ -181,9 +181,10 @@ async fn user_command_joins_the_conversation_unless_excluded() {
     assert_eq!(kept.len(), 2, "both are recorded at once");
     assert!(kept.iter().all(|line| line["message"]["role"] == "bashExecution"), "{kept:#?}");
     assert_eq!(kept[1]["message"]["excludeFromContext"], true);
-    let told = open.told();
+    let events = open.received_events();
     assert!(
-        told.iter()
+        events
+            .iter()
             .any(|event| matches!(event, SessionEvent::BashUpdate { chunk } if chunk.contains("seen")))
     );
     open.prompt("go").await;

@@ -287,7 +287,7 @@ fn server(dir: &Path) -> Program {
 async fn connect(dir: &Path) -> McpServers {
     let config = McpServerConfig::new("test", McpTransport::Stdio(Box::new(server(dir))));
     let elicit: Arc<dyn Elicit> = Arc::new(DeclineAll);
-    let notify: Notify = Arc::new(|told| eprintln!("{told}"));
+    let notify: Notify = Arc::new(|notice| eprintln!("{notice}"));
     McpServers::connect(vec![config], &elicit, &notify).await
 }
 

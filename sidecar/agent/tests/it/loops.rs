@@ -34,12 +34,12 @@ async fn loop_continues_until_the_model_calls_no_tool() {
         "assistant: done",
     ];
     assert_eq!(open.texts(), expected);
-    let told = open.told();
-    assert_eq!(told.iter().filter(|event| **event == SessionEvent::TurnStart).count(), 3);
-    assert_eq!(told.iter().filter(|event| **event == SessionEvent::TurnEnd).count(), 3);
-    assert_eq!(told.first(), Some(&SessionEvent::AgentStart));
-    assert_eq!(told.last(), Some(&SessionEvent::AgentEnd { outcome: AgentOutcome::Completed }));
-    assert!(told.contains(&SessionEvent::ToolExecutionUpdate {
+    let events = open.received_events();
+    assert_eq!(events.iter().filter(|event| **event == SessionEvent::TurnStart).count(), 3);
+    assert_eq!(events.iter().filter(|event| **event == SessionEvent::TurnEnd).count(), 3);
+    assert_eq!(events.first(), Some(&SessionEvent::AgentStart));
+    assert_eq!(events.last(), Some(&SessionEvent::AgentEnd { outcome: AgentOutcome::Completed }));
+    assert!(events.contains(&SessionEvent::ToolExecutionUpdate {
         tool_call_id: "a".into(),
         chunk: "progress of one".into(),
     }));
@@ -63,10 +63,10 @@ async fn steering_skips_the_rest_of_the_batch_with_results() {
     let texts = open.texts();
     assert!(texts[4].starts_with("error b: Skipped: the user said something new"), "{texts:?}");
     assert_eq!(texts[5..], ["user: look here", "assistant: I look at it"]);
-    let told = open.told();
-    let starts = told.iter().filter(|event| matches!(event, SessionEvent::ToolExecutionStart(_))).count();
+    let events = open.received_events();
+    let starts = events.iter().filter(|event| matches!(event, SessionEvent::ToolExecutionStart(_))).count();
     assert_eq!(starts, 1, "a skipped call does not begin");
-    let entry = told.iter().find_map(|event| match event {
+    let entry = events.iter().find_map(|event| match event {
         SessionEvent::Injected { tag, entry_id } if tag == "m1" => Some(entry_id.clone()),
         _ => None,
     });
@@ -222,8 +222,8 @@ async fn transient_failures_are_retried_and_leave_no_trace() {
     let mut open = SessionSetup::new(model.clone(), Vec::new()).open();
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     assert_eq!(open.texts(), ["user: go", "assistant: done"]);
-    let told = open.told();
-    let attempts: Vec<u32> = told
+    let events = open.received_events();
+    let attempts: Vec<u32> = events
         .iter()
         .filter_map(|event| match event {
             SessionEvent::AutoRetryStart { attempt, max_attempts: Some(3), .. } => Some(*attempt),
@@ -231,7 +231,7 @@ async fn transient_failures_are_retried_and_leave_no_trace() {
         })
         .collect();
     assert_eq!(attempts, [1, 2]);
-    assert!(told.contains(&SessionEvent::AutoRetryEnd { success: true, attempts: 2 }));
+    assert!(events.contains(&SessionEvent::AutoRetryEnd { success: true, attempts: 2 }));
 }
 
 #[tokio::test(start_paused = true)]
@@ -260,7 +260,7 @@ async fn last_failed_try_is_recorded_and_hidden_from_models() {
     let mut open = SessionSetup::new(model.clone(), Vec::new()).open();
     let unavailable = AgentOutcome::Unavailable { message: "overloaded".into(), retry_at: None };
     assert_eq!(open.prompt("go").await, unavailable);
-    assert!(open.told().contains(&SessionEvent::AutoRetryEnd { success: false, attempts: 3 }));
+    assert!(open.received_events().contains(&SessionEvent::AutoRetryEnd { success: false, attempts: 3 }));
     let last = open.session.messages().pop().unwrap();
     let AgentMessage::Assistant(last) = &*last else { panic!("no failure") };
     assert_eq!((last.stop_reason, last.error.as_deref()), (StopReason::Error, Some("overloaded")));
@@ -284,7 +284,7 @@ async fn outage_of_hours_is_survived_and_a_longer_one_ends_the_run() {
         SessionEvent::AutoRetryStart { delay, .. } => Some(*delay),
         _ => None,
     };
-    let delays: std::collections::HashSet<_> = open.told().iter().filter_map(delay).collect();
+    let delays: std::collections::HashSet<_> = open.received_events().iter().filter_map(delay).collect();
     assert!(delays.len() > 50, "the delays have jitter: {delays:?}");
     let AgentOutcome::Unavailable { retry_at: Some(_), .. } = open.begin("again").await.unwrap() else {
         panic!("the provider asked for more than the patience");
@@ -313,7 +313,7 @@ async fn rejected_content_is_left_out_and_not_sent_again() {
     let with_image = || PromptOptions { images: vec![image()], ..PromptOptions::default() };
     within(open.session.prompt("look", with_image())).await.unwrap();
     let omitted = |event: &SessionEvent| matches!(event, SessionEvent::ContentOmitted { .. });
-    assert_eq!(open.told().iter().filter(|event| omitted(event)).count(), 1);
+    assert_eq!(open.received_events().iter().filter(|event| omitted(event)).count(), 1);
     open.prompt("go on").await;
     let file = file(&open.session);
     drop(open);
@@ -394,7 +394,7 @@ async fn model_and_thinking_level_change_from_the_next_call() {
     open.session.set_model("large").unwrap();
     let models: Vec<_> = model.requests().iter().map(|r| (r.model.clone(), r.thinking)).collect();
     assert_eq!(models, [("small".into(), ThinkingLevel::Off), ("large".into(), ThinkingLevel::High)]);
-    assert!(open.told().contains(&SessionEvent::ThinkingLevelChange(ThinkingLevel::High)));
+    assert!(open.received_events().contains(&SessionEvent::ThinkingLevelChange(ThinkingLevel::High)));
     let file = file(&open.session);
     drop(open);
     let reopened = Open::start(setup.config.clone(), pilothouse_agent::session::Start::File(file));

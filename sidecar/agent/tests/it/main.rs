@@ -5,14 +5,14 @@
 
 mod api;
 mod compaction;
+mod events;
 mod extensions;
 mod guard;
+mod interleavings;
 mod killed;
 mod loops;
 mod models;
 mod money;
 mod resume;
-mod storm;
 mod support;
-mod told;
 mod tools;

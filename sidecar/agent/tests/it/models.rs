@@ -553,7 +553,7 @@ async fn usage_reported_before_a_broken_reply_is_charged() {
     assert_eq!(open.prompt("go").await, AgentOutcome::Completed);
     let total = open.session.state().meters.total();
     assert_eq!((total.calls, total.usage.input, total.usage.cache_read), (2, 2_000, 200));
-    open.told();
+    open.received_events();
     let run = open.begin("again");
     within(async { while !matches!(open.events.recv().await, Some(SessionEvent::TextDelta(_))) {} }).await;
     within(open.session.abort()).await;
@@ -580,14 +580,16 @@ async fn unreported_usage_of_a_broken_reply_is_estimated() {
         let mut open = setup.open();
         let prompt = "go on, if".repeat(100);
         assert_eq!(open.prompt(&prompt).await, AgentOutcome::Completed, "{api:?}");
-        let reckoned = |told: Vec<SessionEvent>| -> Vec<Usage> {
+        let reckoned = |events: Vec<SessionEvent>| -> Vec<Usage> {
             let usage = |event| match event {
                 SessionEvent::Usage { usage, estimated: true, .. } => Some(usage),
                 _ => None,
             };
-            told.into_iter().filter_map(usage).collect()
+            events.into_iter().filter_map(usage).collect()
         };
-        let [broken] = reckoned(open.told())[..] else { panic!("{api:?}: it is not reckoned once") };
+        let [broken] = reckoned(open.received_events())[..] else {
+            panic!("{api:?}: it is not reckoned once")
+        };
         // Eight hundred bytes of prompt, and the 33 characters of the reply, at three bytes per token.
         assert!(broken.input >= 800 / 3 && broken.output == 11, "{api:?}: {broken:?}");
         assert_eq!(open.session.state().meters.total().usage.input, 1_000 + broken.input, "{api:?}");
@@ -597,7 +599,9 @@ async fn unreported_usage_of_a_broken_reply_is_estimated() {
             .await;
         within(open.session.abort()).await;
         within(run).await.unwrap();
-        let [aborted] = reckoned(open.told())[..] else { panic!("{api:?}: it is not reckoned once") };
+        let [aborted] = reckoned(open.received_events())[..] else {
+            panic!("{api:?}: it is not reckoned once")
+        };
         assert!(aborted.input > 1_000 && aborted.output > 0, "{api:?}: {aborted:?}");
         let (file, meters) = (file(&open.session), open.session.state().meters);
         drop(open);

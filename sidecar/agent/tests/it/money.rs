@@ -80,12 +80,12 @@ async fn meters_continue_exactly_over_resume_branch_and_fork() {
     let setup = SessionSetup::new(model.clone(), Vec::new());
     let mut open = setup.open();
     open.prompt("go").await;
-    let told = open.told();
-    let first = told.iter().find_map(|event| match event {
+    let events = open.received_events();
+    let first = events.iter().find_map(|event| match event {
         SessionEvent::MessageEnd { entry_id, .. } => Some(entry_id.clone()),
         _ => None,
     });
-    assert!(told.iter().any(|event| matches!(
+    assert!(events.iter().any(|event| matches!(
         event,
         SessionEvent::Usage {
             usage: Usage { input: 1_000, .. },

@@ -62,7 +62,7 @@ async fn interrupted_call_gets_a_result_in_the_file() {
     let mut open = Open::start(setup.config.clone(), Start::File(file.clone()));
     let texts = open.texts();
     assert!(texts[2].starts_with("error a: The call was cut off"), "{texts:?}");
-    assert!(open.told().iter().any(|event| matches!(event, SessionEvent::MessageEnd { .. })));
+    assert!(open.received_events().iter().any(|event| matches!(event, SessionEvent::MessageEnd { .. })));
     assert_eq!(lines(&file).last().unwrap()["message"]["toolCallId"], "a");
 }
 
@@ -101,7 +101,7 @@ async fn branch_keeps_later_entries_and_fork_keeps_the_session() {
     let mut open = setup.open();
     open.prompt("one").await;
     let after_one = open.session.state().leaf.unwrap();
-    open.told();
+    open.received_events();
     open.prompt("two").await;
     let original = open.session.state();
     open.session.branch(Some(&after_one)).unwrap();

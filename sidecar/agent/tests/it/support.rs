@@ -349,7 +349,7 @@ impl Open {
         })
     }
 
-    pub(crate) fn told(&mut self) -> Vec<SessionEvent> {
+    pub(crate) fn received_events(&mut self) -> Vec<SessionEvent> {
         std::iter::from_fn(|| self.events.try_recv().ok()).collect()
     }
 

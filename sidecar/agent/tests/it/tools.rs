@@ -113,8 +113,8 @@ async fn tool_stopped_by_the_governor_ends_the_run_with_results() {
     assert_eq!(open.prompt("go").await, AgentOutcome::Held("not allowed".into()));
     let texts = open.texts();
     assert!(texts[3].contains("not allowed") && texts[4].contains("not allowed"), "{texts:?}");
-    let told = open.told();
-    assert!(!told.iter().any(|event| matches!(event, SessionEvent::ToolExecutionStart(_))), "{told:?}");
+    let events = open.received_events();
+    assert!(!events.iter().any(|event| matches!(event, SessionEvent::ToolExecutionStart(_))), "{events:?}");
     assert_eq!(open.prompt("on").await, AgentOutcome::Completed);
 }
 
@@ -139,7 +139,7 @@ async fn governor_refuses_or_changes_single_calls() {
         SessionEvent::ToolExecutionStart(call) => Some(call.id),
         _ => None,
     };
-    let started: Vec<String> = open.told().into_iter().filter_map(start).collect();
+    let started: Vec<String> = open.received_events().into_iter().filter_map(start).collect();
     assert_eq!(started, ["a", "b", "c", "d"], "refused calls, too");
 }
 

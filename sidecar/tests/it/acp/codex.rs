@@ -69,7 +69,7 @@ async fn codex_interrupt_ends_its_command_and_keeps_its_output() {
         harness.gateway.acknowledged(interrupt, "done").await;
         assert!(!runs(&late), "its command runs on");
         assert!(!workspace(&harness.folders).join(&late).exists());
-        let killed = harness.told().iter().any(|line| line.starts_with("notice agent_killed"));
+        let killed = harness.reported_lines().iter().any(|line| line.starts_with("notice agent_killed"));
         assert!(!killed, "codex itself lives");
         harness.gateway.send(message("go on", MessagePriority::Queued));
         harness.gateway.sees("turn_completed").await;

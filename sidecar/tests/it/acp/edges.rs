@@ -53,7 +53,11 @@ async fn message_that_the_agent_may_have_read_is_not_sent_again() {
     harness.gateway.acknowledged(steering, "delivery-uncertain").await;
     harness.gateway.send(message("say again", MessagePriority::Queued));
     harness.gateway.sees_nth("turn_completed", 2).await;
-    assert!(!harness.told().iter().any(|s| s.contains("faster")), "{:#?}", harness.told());
+    assert!(
+        !harness.reported_lines().iter().any(|s| s.contains("faster")),
+        "{:#?}",
+        harness.reported_lines()
+    );
 }
 
 #[tokio::test]
@@ -77,12 +81,12 @@ async fn rate_limit_keeps_the_turn_open_until_resumed() {
     harness.gateway.sees("turn_completed").await;
     let unavailable = harness.event("model_unavailable").await;
     assert!(unavailable["message"].as_str().unwrap().contains("429") && unavailable["retryAt"].is_string());
-    let told = harness.told();
-    let count = |what: &str| told.iter().filter(|line| line.starts_with(what)).count();
-    assert_eq!((count("turn_started"), count("session_end")), (1, 0), "{told:#?}");
+    let lines = harness.reported_lines();
+    let count = |what: &str| lines.iter().filter(|line| line.starts_with(what)).count();
+    assert_eq!((count("turn_started"), count("session_end")), (1, 0), "{lines:#?}");
     // The first prompt was repeated. The second had an effect, so the agent is asked to continue.
-    let last = told.iter().rev().find(|line| line.contains("at last")).unwrap();
-    assert!(last.contains("Continue where you stopped"), "{told:#?}");
+    let last = lines.iter().rev().find(|line| line.contains("at last")).unwrap();
+    assert!(last.contains("Continue where you stopped"), "{lines:#?}");
 }
 
 #[tokio::test]
@@ -104,9 +108,9 @@ async fn agent_that_ends_while_it_waits_for_its_model_starts_again() {
     let resume = harness.gateway.send(Command::Resume {});
     harness.gateway.acknowledged(resume, "done").await;
     harness.gateway.sees_nth("model_unavailable", 2).await;
-    let told = harness.told();
-    let count = |what: &str| told.iter().filter(|line| line.starts_with(what)).count();
-    assert_eq!((count("turn_started"), count("session_end")), (1, 0), "{told:#?}");
+    let lines = harness.reported_lines();
+    let count = |what: &str| lines.iter().filter(|line| line.starts_with(what)).count();
+    assert_eq!((count("turn_started"), count("session_end")), (1, 0), "{lines:#?}");
 }
 
 #[tokio::test]
@@ -114,7 +118,7 @@ async fn nearly_full_window_produces_the_handoff_document() {
     let harness = Harness::playing("", "fill 95").await;
     let end = harness.event("session_end").await;
     assert_eq!((&end["isError"], end["reason"].as_str()), (&false.into(), Some("context_exhausted")));
-    let story = harness.told();
+    let story = harness.reported_lines();
     let at = |what: &str| {
         story.iter().position(|line| line.starts_with(what)).unwrap_or_else(|| panic!("{what} {story:#?}"))
     };
@@ -136,7 +140,7 @@ async fn document_counts_only_when_the_agent_was_asked() {
         harness.gateway.sees("turn_completed").await;
         harness.gateway.send(message("document", MessagePriority::Queued));
         harness.gateway.sees_nth("turn_completed", 2).await;
-        let story = harness.told();
+        let story = harness.reported_lines();
         assert!(!story.iter().any(|line| line.starts_with("handoff_document")), "{prompt}: {story:#?}");
     }
 }
@@ -184,9 +188,9 @@ async fn files_and_commands_stay_inside_and_output_is_the_result() {
     let harness = Harness::playing("", "files notes/a.txt").await;
     harness.gateway.sees("turn_completed").await;
     assert!(
-        harness.told().iter().any(|s| s == "assistant_message text true true \"two\\n\""),
+        harness.reported_lines().iter().any(|s| s == "assistant_message text true true \"two\\n\""),
         "{:#?}",
-        harness.told()
+        harness.reported_lines()
     );
     assert_eq!(
         std::fs::read_to_string(workspace(&harness.folders).join("notes/a.txt")).unwrap(),
@@ -195,7 +199,7 @@ async fn files_and_commands_stay_inside_and_output_is_the_result() {
     harness.gateway.send(message("terminal", MessagePriority::Queued));
     harness.gateway.sees_nth("turn_completed", 2).await;
     assert_eq!(harness.event("tool_result").await["content"], "out\n");
-    assert!(harness.told().iter().any(|s| s == "assistant_message text exit 4"));
+    assert!(harness.reported_lines().iter().any(|s| s == "assistant_message text exit 4"));
 }
 
 #[tokio::test]
@@ -205,7 +209,7 @@ async fn conversation_resumes_after_a_kill_without_repeating_history() {
     let harness = harness.next_run().await;
     harness.begin(fake("load"), true, Some("say after"), |_| {});
     harness.gateway.sees("turn_completed").await;
-    let story = harness.told();
+    let story = harness.reported_lines();
     assert!(!story.iter().any(|s| s.contains("past") || s.starts_with("tool_result")), "{story:#?}");
     assert!(story.iter().any(|s| s == "assistant_message text after"));
     assert_eq!(harness.event("notice agent_connected").await["detail"]["conversationTakenUp"], true);
@@ -213,7 +217,7 @@ async fn conversation_resumes_after_a_kill_without_repeating_history() {
     let harness = harness.next_run().await;
     harness.begin(fake(""), true, Some("say anew"), |_| {});
     harness.gateway.sees("turn_completed").await;
-    assert!(harness.told().iter().any(|s| s.starts_with("notice conversation_lost")));
+    assert!(harness.reported_lines().iter().any(|s| s.starts_with("notice conversation_lost")));
 }
 
 #[tokio::test]
@@ -230,7 +234,7 @@ async fn instructions_are_sent_once_before_the_first_message() {
         begin.config.composed_system_prompt = "Be brief.".into();
     });
     harness.gateway.sees("turn_completed").await;
-    assert!(!harness.told().iter().any(|s| s.contains("Be brief")));
+    assert!(!harness.reported_lines().iter().any(|s| s.contains("Be brief")));
 }
 
 #[tokio::test]

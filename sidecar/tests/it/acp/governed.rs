@@ -30,7 +30,7 @@ async fn verdict_selects_the_option_that_allows_or_rejects_once() {
         let call = [&asked["toolCallId"], &asked["tool"], &asked["kind"]];
         assert_eq!(call, [&json!("c1"), &json!("Bash"), &json!("execute")]);
         assert_eq!(asked["arguments"], json!({ "command": "touch x" }));
-        assert!(!harness.told().contains(&"question_asked".to_owned()));
+        assert!(!harness.reported_lines().contains(&"question_asked".to_owned()));
     }
 }
 
@@ -51,7 +51,8 @@ async fn request_for_a_forbidden_subagent_is_refused() {
         let harness =
             Harness::governed([Verdict::Allow], &format!("ask-to-delegate {kind}"), to_reviewer).await;
         assert_eq!(harness.event("tool_result").await["content"], option, "{kind}");
-        let denied = harness.told().iter().any(|event| event.starts_with("notice delegation_denied"));
+        let denied =
+            harness.reported_lines().iter().any(|event| event.starts_with("notice delegation_denied"));
         assert_eq!((denied, tools(&harness).is_empty()), (option == "no", option == "no"));
     }
 }

@@ -21,7 +21,11 @@ async fn agent_that_accepts_images_gets_them_in_prompts_and_messages() {
     harness.gateway.acknowledged(id, "injected").await;
     let steered = format!("assistant_message text steered: look image/gif {}", base64(GIF));
     harness.gateway.sees(&steered).await;
-    assert!(!harness.told().iter().any(|line| line.contains("images_left_out")), "{:#?}", harness.told());
+    assert!(
+        !harness.reported_lines().iter().any(|line| line.contains("images_left_out")),
+        "{:#?}",
+        harness.reported_lines()
+    );
 }
 
 #[tokio::test]

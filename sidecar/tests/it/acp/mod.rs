@@ -114,7 +114,7 @@ impl Harness {
     }
 
     /// Without the log and the agent's capabilities.
-    pub(crate) fn told(&self) -> Vec<String> {
+    pub(crate) fn reported_lines(&self) -> Vec<String> {
         let mut story = self.gateway.story();
         story.retain(|s| {
             ![
@@ -132,8 +132,8 @@ impl Harness {
     }
 
     pub(crate) fn abilities(&self) -> Value {
-        let told = self.gateway.delivered();
-        told.iter().rfind(|e| e.kind() == "sidecar_ready").unwrap().body["capabilities"].clone()
+        let delivered = self.gateway.delivered();
+        delivered.iter().rfind(|e| e.kind() == "sidecar_ready").unwrap().body["capabilities"].clone()
     }
 
     /// Starts the session's next run on a new gateway.

@@ -56,10 +56,10 @@ fn script() -> Script {
 /// Waits until it has started, which is slow on a busy machine.
 async fn connected(harness: &Harness) -> Value {
     let limit = 2 * crate::gateway::DEADLINE;
-    let told = |gateway: &crate::gateway::Gateway| {
+    let connected_event = |gateway: &crate::gateway::Gateway| {
         gateway.delivered().into_iter().find(|e| e.body["name"] == "agent_connected").map(|e| e.body)
     };
-    harness.gateway.until_within(limit, "a start", told).await
+    harness.gateway.until_within(limit, "a start", connected_event).await
 }
 
 #[tokio::test]
@@ -81,7 +81,11 @@ async fn opencode_asks_runs_a_tool_and_resumes_in_a_new_process() {
     harness.gateway.acknowledged(id, "done").await;
     harness.gateway.sees("turn_completed").await;
     assert!(workspace(&harness.folders).join("asked-for").exists());
-    assert!(harness.told().iter().any(|s| s == "assistant_message text It ran."), "{:#?}", harness.told());
+    assert!(
+        harness.reported_lines().iter().any(|s| s == "assistant_message text It ran."),
+        "{:#?}",
+        harness.reported_lines()
+    );
     let can = harness.abilities();
     for (ability, has) in
         [("hotReload", true), ("cost", true), ("steerMidTurn", false), ("compaction", false)]
@@ -93,14 +97,14 @@ async fn opencode_asks_runs_a_tool_and_resumes_in_a_new_process() {
     harness.gateway.sees_nth("question_asked", 2).await;
     let interrupt = harness.gateway.send(Command::Interrupt {});
     harness.gateway.acknowledged(interrupt, "done").await;
-    assert_eq!(harness.told().iter().filter(|s| s.starts_with("turn_completed")).count(), 1);
+    assert_eq!(harness.reported_lines().iter().filter(|s| s.starts_with("turn_completed")).count(), 1);
 
     let harness = harness.next_run().await;
     harness.begin(agent, true, None, |_| {});
     assert_eq!(connected(&harness).await["detail"]["conversationTakenUp"], true);
     harness.gateway.send(message("which word?", MessagePriority::Queued));
     harness.gateway.sees("turn_completed").await;
-    let story = harness.told();
+    let story = harness.reported_lines();
     assert!(story.iter().any(|s| s == "assistant_message text I remember."), "{story:#?}");
     assert!(
         !story.iter().any(|s| s.contains("It ran.")),

@@ -19,7 +19,7 @@ async fn a_prompt_is_a_turn_and_a_message_begins_the_next_one() {
     harness.gateway.sees_nth("turn_completed", 2).await;
     let run = harness.gateway.run;
     assert_eq!(
-        harness.told(),
+        harness.reported_lines(),
         [
             format!("turn_started {run}.1"),
             "assistant_message text hello".into(),
@@ -51,7 +51,7 @@ async fn owner_grants_a_permission_and_the_agent_continues() {
         let result = harness.event("tool_result").await;
         assert_eq!(result["isError"], status, "{reply}");
         harness.gateway.sees("turn_completed").await;
-        let story = harness.told();
+        let story = harness.reported_lines();
         let at = |what: &str| story.iter().position(|s| s.starts_with(what)).unwrap();
         assert!(at("assistant_message tool Bash") < at("question_asked"));
     }
@@ -62,7 +62,7 @@ async fn configured_tool_is_allowed_at_once() {
     let harness = Harness::empty().await;
     harness.begin(fake(""), false, Some("ask"), |begin| begin.config.allowed_tools = vec!["Bash".into()]);
     harness.gateway.sees("turn_completed").await;
-    assert!(!harness.told().iter().any(|s| s.starts_with("question_asked")));
+    assert!(!harness.reported_lines().iter().any(|s| s.starts_with("question_asked")));
     assert_eq!(harness.event("tool_result").await["content"], "yes");
 }
 
@@ -72,7 +72,11 @@ async fn a_permission_waits_for_the_announcement_of_its_call() {
     harness
         .begin(fake(""), false, Some("ask-early"), |begin| begin.config.allowed_tools = vec!["Bash".into()]);
     harness.gateway.sees("turn_completed").await;
-    assert!(!harness.told().iter().any(|s| s.starts_with("question_asked")), "{:#?}", harness.told());
+    assert!(
+        !harness.reported_lines().iter().any(|s| s.starts_with("question_asked")),
+        "{:#?}",
+        harness.reported_lines()
+    );
     assert_eq!(harness.event("tool_result").await["content"], "yes");
 }
 
@@ -90,7 +94,7 @@ async fn a_permission_for_a_call_without_announcement_is_asked_for() {
     harness.gateway.sees_nth("turn_started", 2).await;
     let interrupt = harness.gateway.send(Command::Interrupt {});
     harness.gateway.acknowledged(interrupt, "done").await;
-    assert_eq!(harness.told().iter().filter(|s| s.starts_with("question_asked")).count(), 1);
+    assert_eq!(harness.reported_lines().iter().filter(|s| s.starts_with("question_asked")).count(), 1);
 }
 
 #[tokio::test]
@@ -128,7 +132,7 @@ async fn interrupt_completes_with_the_prompt_and_ignores_late_updates() {
     // The agent's late message follows the interrupt. The next event shows that it was skipped.
     harness.gateway.send(message("say next", MessagePriority::Queued));
     harness.gateway.sees("turn_completed").await;
-    let story = harness.told();
+    let story = harness.reported_lines();
     assert!(!story.iter().any(|s| s.contains("late")), "{story:#?}");
     let result = harness.event("tool_result").await;
     assert_eq!((&result["isError"], result["toolCallId"].as_str()), (&true.into(), Some("c2")));
@@ -143,7 +147,7 @@ async fn interrupt_withdraws_an_open_permission() {
     harness.gateway.sees("question_asked").await;
     let interrupt = harness.gateway.send(Command::Interrupt {});
     harness.gateway.acknowledged(interrupt, "done").await;
-    let story = harness.told();
+    let story = harness.reported_lines();
     assert!(story.iter().any(|s| s.contains("the permission was cancelled")), "{story:#?}");
 }
 
@@ -153,7 +157,7 @@ async fn turn_that_ends_by_a_withdrawn_request_is_interrupted() {
     harness.gateway.sees("question_asked").await;
     let interrupt = harness.gateway.send(Command::Interrupt {});
     harness.gateway.acknowledged(interrupt, "done").await;
-    let story = harness.told();
+    let story = harness.reported_lines();
     assert!(!story.iter().any(|s| s.starts_with("turn_completed")), "{story:#?}");
 }
 
@@ -164,8 +168,8 @@ async fn immediate_message_uses_the_extension_or_the_next_turn() {
     let id = harness.gateway.send(message("faster", MessagePriority::Immediate));
     harness.gateway.acknowledged(id, "injected").await;
     harness.gateway.sees("turn_completed").await;
-    assert!(harness.told().iter().any(|s| s == "assistant_message text steered: faster"));
-    assert_eq!(harness.told().iter().filter(|s| s.starts_with("turn_started")).count(), 1);
+    assert!(harness.reported_lines().iter().any(|s| s == "assistant_message text steered: faster"));
+    assert_eq!(harness.reported_lines().iter().filter(|s| s.starts_with("turn_started")).count(), 1);
 
     let harness = Harness::playing("", "ask").await;
     harness.gateway.sees("question_asked").await;
@@ -179,7 +183,7 @@ async fn immediate_message_uses_the_extension_or_the_next_turn() {
     });
     harness.gateway.acknowledged(id, "injected").await;
     harness.gateway.sees_nth("turn_completed", 2).await;
-    let story = harness.told();
+    let story = harness.reported_lines();
     let at = |what: &str| story.iter().position(|s| s.starts_with(what)).unwrap();
     assert!(at("turn_completed") < at("message_ack injecting"));
 }
@@ -190,10 +194,10 @@ async fn pause_stops_the_agent_and_all_events() {
     harness.gateway.sees("assistant_message tool Bash").await;
     let pause = harness.gateway.send(Command::Pause {});
     harness.gateway.acknowledged(pause, "done").await;
-    let told = harness.told().len();
+    let count = harness.reported_lines().len();
     let id = harness.gateway.send(message("faster", MessagePriority::Immediate));
     harness.gateway.acknowledged(id, "received").await;
-    assert_eq!(harness.told().len(), told + 1, "only that the sidecar has the message");
+    assert_eq!(harness.reported_lines().len(), count + 1, "only that the sidecar has the message");
     let resume = harness.gateway.send(Command::Resume {});
     harness.gateway.acknowledged(resume, "done").await;
     harness.gateway.acknowledged(id, "injected").await;
@@ -234,10 +238,10 @@ async fn spent_allowance_holds_the_agent_until_it_is_raised() {
     harness.gateway.sees("budget_exceeded").await;
     let pause = harness.gateway.send(Command::Pause {});
     harness.gateway.acknowledged(pause, "done").await;
-    let told = harness.told();
-    let has = |what: &str| told.iter().any(|line| line.starts_with(what));
-    assert!(has("assistant_message text a") && !has("assistant_message text b"), "{told:#?}");
-    assert_eq!(told.iter().filter(|line| line.starts_with("tool_result")).count(), 1, "{told:#?}");
+    let lines = harness.reported_lines();
+    let has = |what: &str| lines.iter().any(|line| line.starts_with(what));
+    assert!(has("assistant_message text a") && !has("assistant_message text b"), "{lines:#?}");
+    assert_eq!(lines.iter().filter(|line| line.starts_with("tool_result")).count(), 1, "{lines:#?}");
     // A raised allowance does not end the owner's pause; the resume does.
     let raise = harness.gateway.send(allowance("2.5"));
     harness.gateway.acknowledged(raise, "done").await;
@@ -246,10 +250,10 @@ async fn spent_allowance_holds_the_agent_until_it_is_raised() {
     harness.gateway.sees_nth("budget_exceeded", 2).await;
     harness.gateway.send(allowance("10"));
     harness.gateway.sees("turn_completed").await;
-    let told = harness.told();
+    let lines = harness.reported_lines();
     for said in ["a", "b", "c"] {
         let text = format!("assistant_message text {said}");
-        assert_eq!(told.iter().filter(|line| **line == text).count(), 1, "{told:#?}");
+        assert_eq!(lines.iter().filter(|line| **line == text).count(), 1, "{lines:#?}");
     }
 }
 
@@ -260,9 +264,9 @@ async fn agent_is_held_before_a_call_that_exceeds_its_allowance() {
     harness.begin(fake(""), false, Some("spend a b c"), |begin| begin.allowance_usd = Some("2.5".into()));
     let held = harness.event("budget_exceeded").await;
     assert_eq!((held["neededUsd"].as_str(), held["leftUsd"].as_str()), (Some("1"), Some("0.5")));
-    let told = harness.told();
-    let has = |what: &str| told.iter().any(|line| line == what);
-    assert!(has("assistant_message text b") && !has("assistant_message text c"), "{told:#?}");
+    let lines = harness.reported_lines();
+    let has = |what: &str| lines.iter().any(|line| line == what);
+    assert!(has("assistant_message text b") && !has("assistant_message text c"), "{lines:#?}");
     harness.gateway.send(allowance("10"));
     harness.gateway.sees("turn_completed").await;
 }
@@ -279,9 +283,9 @@ async fn unmetered_agent_waits_for_the_permission_of_its_owner() {
     let pause = harness.gateway.send(Command::Pause {});
     harness.gateway.acknowledged(pause, "done").await;
     assert!(
-        !harness.told().iter().any(|line| line.starts_with("assistant_message")),
+        !harness.reported_lines().iter().any(|line| line.starts_with("assistant_message")),
         "{:#?}",
-        harness.told()
+        harness.reported_lines()
     );
     harness.gateway.send(Command::Resume {});
     harness.gateway.sees("turn_completed").await;
@@ -302,9 +306,9 @@ async fn end_of_an_outage_is_no_permission_for_unmetered_work() {
     harness.gateway.sees("turn_started").await;
     outage_with_a_pause(&harness.gateway, &harness.folders).await;
     assert!(
-        !harness.told().iter().any(|line| line.starts_with("assistant_message")),
+        !harness.reported_lines().iter().any(|line| line.starts_with("assistant_message")),
         "{:#?}",
-        harness.told()
+        harness.reported_lines()
     );
     let resume = harness.gateway.send(Command::Resume {});
     harness.gateway.acknowledged(resume, "done").await;

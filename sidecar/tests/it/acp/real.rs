@@ -60,8 +60,8 @@ async fn the_real_agent_makes_the_tests_pass() {
         begin.config.allowed_tools = ["Bash", "Read", "Edit"].map(Into::into).to_vec();
     });
     harness.gateway.sees("turn_completed").await;
-    assert!(fixture::tests_pass(&workspace(&harness.folders)).unwrap(), "{:#?}", harness.told());
-    let story = harness.told();
+    assert!(fixture::tests_pass(&workspace(&harness.folders)).unwrap(), "{:#?}", harness.reported_lines());
+    let story = harness.reported_lines();
     let calls = story.iter().filter(|s| s.starts_with("assistant_message tool")).count();
     assert_eq!(calls, story.iter().filter(|s| s.starts_with("tool_result")).count());
     assert_eq!(calls, 7, "{story:#?}");
@@ -100,17 +100,17 @@ async fn real_agent_asks_is_interrupted_and_resumes_after_a_kill() {
     harness.gateway.sees_nth("assistant_message tool Bash", 2).await;
     let interrupt = harness.gateway.send(Command::Interrupt {});
     harness.gateway.acknowledged(interrupt, "done").await;
-    assert!(!harness.told().iter().any(|s| s.starts_with("turn_completed")));
-    assert_eq!(harness.told().iter().filter(|s| s.starts_with("tool_result")).count(), 2);
+    assert!(!harness.reported_lines().iter().any(|s| s.starts_with("turn_completed")));
+    assert_eq!(harness.reported_lines().iter().filter(|s| s.starts_with("tool_result")).count(), 2);
 
     harness.gateway.send(message("go on", MessagePriority::Queued));
     harness.gateway.sees("turn_completed").await;
-    assert!(harness.told().iter().any(|s| s.contains("I go on after that.")));
+    assert!(harness.reported_lines().iter().any(|s| s.contains("I go on after that.")));
 
     let harness = harness.next_run().await;
     harness.begin(agent, true, Some("what was the word?"), |_| {});
     harness.gateway.sees("turn_completed").await;
-    let story = harness.told();
+    let story = harness.reported_lines();
     assert!(story.iter().any(|s| s.contains("I remember.")), "{story:#?}");
     assert!(
         !story.iter().any(|s| s.contains("something long") || s.starts_with("tool_result")),
@@ -133,16 +133,16 @@ async fn real_agent_is_paused_with_its_connection_open() {
     model.wait_until(|requests| requests.iter().any(|request| request.step.is_some())).await;
     let pause = harness.gateway.send(Command::Pause {});
     harness.gateway.acknowledged(pause, "done").await;
-    let told = harness.told().len();
+    let count = harness.reported_lines().len();
     // The model continues its answer although the agent is idle.
     model.open("half");
     let beats = harness.gateway.heartbeats();
     harness.gateway.until("time passes", |gateway| (gateway.heartbeats() >= beats + 15).then_some(())).await;
-    assert_eq!(harness.told().len(), told);
+    assert_eq!(harness.reported_lines().len(), count);
     let resume = harness.gateway.send(Command::Resume {});
     harness.gateway.acknowledged(resume, "done").await;
     harness.gateway.sees("turn_completed").await;
-    let story = harness.told();
+    let story = harness.reported_lines();
     assert!(story.iter().any(|s| s.ends_with("and its second half.")), "{story:#?}");
     assert_eq!(prompts(&model).len(), 1, "the call that was under way was not made again");
 }
@@ -166,7 +166,7 @@ async fn real_agent_is_steered_if_it_advertises_steering() {
     harness.gateway.acknowledged(id, "injected").await;
     std::fs::write(workspace(&harness.folders).join("go"), "").unwrap();
     harness.gateway.sees("turn_completed").await;
-    let story = harness.told();
+    let story = harness.reported_lines();
     assert_eq!(story.iter().filter(|s| s.starts_with("turn_started")).count(), 1, "{story:#?}");
     assert!(story.iter().any(|s| s == "assistant_message text I was steered."), "{story:#?}");
     assert!(
@@ -187,7 +187,7 @@ async fn real_agent_in_a_project_follows_verdicts() {
     harness.gateway.decide(&asked, "Allow", None);
     harness.gateway.sees_nth("tool_result", 2).await;
     let made = ["first", "second"].map(|name| workspace(&harness.folders).join(name).exists());
-    assert_eq!(made, [true, false], "{:#?}", harness.told());
+    assert_eq!(made, [true, false], "{:#?}", harness.reported_lines());
     let asked = harness.gateway.authorizations();
     let calls = asked.iter().map(|asked| (asked["tool"].clone(), asked["arguments"]["command"].clone()));
     let expected = ["touch first", "touch second"].map(|command| (json!("Bash"), json!(command)));

@@ -17,8 +17,8 @@ fn impatient(can: &str) -> Value {
 
 /// For each process of the agent, whether it resumed the conversation.
 fn taken_up(harness: &Harness) -> Vec<bool> {
-    let told = harness.gateway.delivered();
-    let connected = told.iter().filter(|e| e.body["name"] == "agent_connected");
+    let delivered = harness.gateway.delivered();
+    let connected = delivered.iter().filter(|e| e.body["name"] == "agent_connected");
     connected.map(|e| e.body["detail"]["conversationTakenUp"].as_bool().unwrap()).collect()
 }
 
@@ -26,7 +26,7 @@ async fn interrupted_in_vain(harness: &Harness) {
     harness.gateway.sees("turn_started").await;
     let interrupt = harness.gateway.send(Command::Interrupt {});
     harness.gateway.acknowledged(interrupt, "done").await;
-    let story = harness.told();
+    let story = harness.reported_lines();
     let at = |what: &str| story.iter().position(|s| s.starts_with(what)).unwrap();
     assert!(at("notice agent_killed") < at("interrupt_ack done"), "{story:#?}");
     assert!(!story.iter().any(|s| s.starts_with("session_end")));
@@ -41,7 +41,7 @@ async fn agent_that_ignores_an_interrupt_is_killed_and_resumed() {
     harness.gateway.acknowledged(id, "injected").await;
     harness.gateway.sees("turn_completed").await;
     assert_eq!(taken_up(&harness), [false, true]);
-    let story = harness.told();
+    let story = harness.reported_lines();
     assert!(story.iter().any(|s| s == "assistant_message text again"), "{story:#?}");
     assert!(!story.iter().any(|s| s.contains("past")), "earlier updates are not published again");
 }
@@ -55,7 +55,7 @@ async fn unresumable_agent_restarts_with_a_notice_and_instructions() {
     interrupted_in_vain(&harness).await;
     harness.gateway.send(message("introduction", MessagePriority::Queued));
     harness.gateway.sees("turn_completed").await;
-    let story = harness.told();
+    let story = harness.reported_lines();
     let at = |what: &str| story.iter().position(|s| s.starts_with(what)).unwrap();
     assert!(at("notice agent_killed") < at("notice conversation_lost"), "{story:#?}");
     assert!(story.iter().any(|s| s.ends_with("Be brief.")), "it is a new conversation: {story:#?}");
@@ -72,7 +72,11 @@ async fn message_lost_with_a_killed_agent_is_refused_and_not_resent() {
     harness.gateway.acknowledged(steering, "turn-over").await;
     harness.gateway.send(message("say again", MessagePriority::Queued));
     harness.gateway.sees("turn_completed").await;
-    assert!(!harness.told().iter().any(|s| s.contains("faster")), "{:#?}", harness.told());
+    assert!(
+        !harness.reported_lines().iter().any(|s| s.contains("faster")),
+        "{:#?}",
+        harness.reported_lines()
+    );
 }
 
 #[tokio::test]
@@ -104,10 +108,18 @@ async fn reload_restarts_the_agent_in_the_same_conversation() {
     assert_eq!(taken_up(&harness), [false, true]);
     harness.gateway.send(message("servers", MessagePriority::Queued));
     harness.gateway.sees_nth("turn_completed", 2).await;
-    assert!(harness.told().iter().any(|s| s.contains("/opt/tools")), "{:#?}", harness.told());
+    assert!(
+        harness.reported_lines().iter().any(|s| s.contains("/opt/tools")),
+        "{:#?}",
+        harness.reported_lines()
+    );
     harness.gateway.send(message("introduction", MessagePriority::Queued));
     harness.gateway.sees_nth("turn_completed", 3).await;
-    assert!(harness.told().iter().any(|s| s.ends_with("Be brief.")), "{:#?}", harness.told());
+    assert!(
+        harness.reported_lines().iter().any(|s| s.ends_with("Be brief.")),
+        "{:#?}",
+        harness.reported_lines()
+    );
 }
 
 #[tokio::test]
@@ -132,7 +144,7 @@ async fn impossible_reload_is_refused_and_keeps_the_configuration() {
     harness.gateway.acknowledged(id, "invalid").await;
     harness.gateway.send(message("servers", MessagePriority::Queued));
     harness.gateway.sees("turn_completed").await;
-    let story = harness.told();
+    let story = harness.reported_lines();
     assert!(!story.iter().any(|s| s.contains("/opt/broken") || s.starts_with("session_end")), "{story:#?}");
     assert_eq!(taken_up(&harness), [false, true]);
 }
@@ -162,7 +174,7 @@ async fn compaction_is_an_agent_command_and_no_turn() {
     });
     harness.gateway.acknowledged(id, "done").await;
     harness.gateway.sees_nth("turn_completed", 2).await;
-    let story = harness.told();
+    let story = harness.reported_lines();
     let at = |what: &str| story.iter().position(|s| s.starts_with(what)).unwrap();
     assert!(at("turn_completed") < at("notice compacted") && at("notice compacted") < at("adjust_ack done"));
     assert!(at("adjust_ack done") < at("message_ack injecting"), "{story:#?}");
@@ -200,9 +212,9 @@ async fn reported_abilities_match_the_agent() {
     let all = can.as_object().unwrap();
     // Its turns show whether its spend is known.
     let of_the_agent = all.iter().filter(|(name, can)| **can == true && *name != "unmetered");
-    let told: Vec<_> = of_the_agent.map(|(name, _)| name.as_str()).collect();
+    let names: Vec<_> = of_the_agent.map(|(name, _)| name.as_str()).collect();
     let expected: std::collections::BTreeSet<_> = yes.into();
-    assert_eq!(told.into_iter().collect::<std::collections::BTreeSet<_>>(), expected);
+    assert_eq!(names.into_iter().collect::<std::collections::BTreeSet<_>>(), expected);
 }
 
 #[tokio::test]
@@ -214,7 +226,7 @@ async fn a_conversation_that_its_model_refuses_is_begun_anew_in_the_same_turn() 
     harness.gateway.send(message("introduction", MessagePriority::Queued));
     harness.gateway.sees("turn_completed").await;
     assert_eq!(taken_up(&harness), [false, false]);
-    let story = harness.told();
+    let story = harness.reported_lines();
     assert!(story.iter().any(|s| s == "notice conversation_lost"), "{story:#?}");
     assert_eq!(story.iter().filter(|s| s.starts_with("turn_started")).count(), 2, "{story:#?}");
     let said = harness.event("assistant_message text").await;
@@ -245,7 +257,7 @@ async fn agent_that_lost_its_conversation_gets_an_account() {
         begin.config.objective = "Build the bridge.".into();
     });
     harness.gateway.sees("turn_completed").await;
-    let story = harness.told();
+    let story = harness.reported_lines();
     assert!(story.iter().any(|line| line.starts_with("notice conversation_lost")), "{story:#?}");
     let read = story.iter().find(|line| line.starts_with("assistant_message text")).unwrap();
     for known in [
@@ -265,6 +277,6 @@ async fn run_without_saved_state_gets_the_task() {
         begin.config.objective = "Build the bridge.".into();
     });
     harness.gateway.sees("turn_completed").await;
-    let story = harness.told();
+    let story = harness.reported_lines();
     assert!(story.iter().any(|line| line.contains("Build the bridge.")), "{story:#?}");
 }

@@ -69,11 +69,14 @@ async fn agent_paused_during_its_start_works_after_the_resume() {
     harness.open_gate();
     harness.gateway.acknowledged(begin, "done").await;
     harness.gateway.time_passes().await;
-    assert!(!harness.gateway.has_seen("turn_started"), "{:#?}", harness.told());
+    assert!(!harness.gateway.has_seen("turn_started"), "{:#?}", harness.reported_lines());
     harness.gateway.send_until_done(Command::Resume {}).await;
     harness.gateway.sees("turn_completed").await;
     assert!(harness.gateway.position_of("resume_ack done") < harness.gateway.position_of("turn_started"));
-    assert_eq!(harness.told().iter().filter(|line| **line == "assistant_message text hello").count(), 1);
+    assert_eq!(
+        harness.reported_lines().iter().filter(|line| **line == "assistant_message text hello").count(),
+        1
+    );
 }
 
 #[tokio::test]
@@ -87,12 +90,12 @@ async fn interrupt_during_the_start_withdraws_prompt_and_messages() {
     harness.open_gate();
     harness.gateway.acknowledged(begin, "done").await;
     harness.gateway.time_passes().await;
-    assert!(!harness.gateway.has_seen("turn_started"), "{:#?}", harness.told());
+    assert!(!harness.gateway.has_seen("turn_started"), "{:#?}", harness.reported_lines());
     // The fake repeats what precedes a message.
     harness.gateway.send(message("introduction", MessagePriority::Queued));
     harness.gateway.sees("turn_completed").await;
-    assert!(harness.gateway.has_seen("assistant_message text say hello"), "{:#?}", harness.told());
-    assert!(!harness.gateway.has_seen("assistant_message text more"), "{:#?}", harness.told());
+    assert!(harness.gateway.has_seen("assistant_message text say hello"), "{:#?}", harness.reported_lines());
+    assert!(!harness.gateway.has_seen("assistant_message text more"), "{:#?}", harness.reported_lines());
 }
 
 #[tokio::test]
@@ -108,8 +111,8 @@ async fn next_run_learns_the_task_of_a_conversation_without_prompts() {
     // The fake repeats what precedes a message.
     harness.gateway.send(message("introduction", MessagePriority::Queued));
     harness.gateway.sees("turn_completed").await;
-    let told = harness.told();
-    assert!(told.iter().any(|line| line.contains("<task>\nwrite a poem\n</task>")), "{told:#?}");
+    let lines = harness.reported_lines();
+    assert!(lines.iter().any(|line| line.contains("<task>\nwrite a poem\n</task>")), "{lines:#?}");
 }
 
 #[tokio::test]
@@ -139,10 +142,10 @@ async fn message_during_the_start_arrives_once() {
     harness.open_gate();
     harness.gateway.acknowledged(sent, "injected").await;
     harness.gateway.sees_nth("turn_completed", 2).await;
-    let told = harness.told();
+    let lines = harness.reported_lines();
     for said in ["hello", "more"] {
         let text = format!("assistant_message text {said}");
-        assert_eq!(told.iter().filter(|line| **line == text).count(), 1, "{told:#?}");
+        assert_eq!(lines.iter().filter(|line| **line == text).count(), 1, "{lines:#?}");
     }
 }
 
@@ -168,13 +171,16 @@ async fn pause_ends_a_later_start_and_the_resume_repeats_it() {
     let process = harness.started(2).await;
     harness.gateway.send_until_done(Command::Pause {}).await;
     harness.is_gone(&process).await;
-    assert!(!harness.gateway.has_seen("message_ack injecting"), "{:#?}", harness.told());
+    assert!(!harness.gateway.has_seen("message_ack injecting"), "{:#?}", harness.reported_lines());
     harness.gateway.send_until_done(Command::Resume {}).await;
     harness.started(3).await;
     harness.open_gate();
     harness.gateway.acknowledged(sent, "injected").await;
     harness.gateway.sees_nth("turn_completed", 2).await;
-    assert_eq!(harness.told().iter().filter(|line| **line == "assistant_message text again").count(), 1);
+    assert_eq!(
+        harness.reported_lines().iter().filter(|line| **line == "assistant_message text again").count(),
+        1
+    );
 }
 
 #[tokio::test]

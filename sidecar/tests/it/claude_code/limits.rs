@@ -123,10 +123,10 @@ async fn exhausted_plan_keeps_its_reset_time_over_retries() {
     agent.gateway.sees("assistant_message text two").await;
     agent.gateway.sees("turn_completed").await;
     assert_eq!(agent.events("turn_started").len(), 1);
-    for told in agent.events("quota_exceeded") {
-        let reset: pilothouse_domain::Timestamp = serde_json::from_value(told["resetAt"].clone()).unwrap();
-        assert!((begun + 3500..begun + 4000).contains(&reset.as_secs()), "{told}");
-        assert!(told["message"].as_str().unwrap().contains("session limit"), "{told}");
+    for event in agent.events("quota_exceeded") {
+        let reset: pilothouse_domain::Timestamp = serde_json::from_value(event["resetAt"].clone()).unwrap();
+        assert!((begun + 3500..begun + 4000).contains(&reset.as_secs()), "{event}");
+        assert!(event["message"].as_str().unwrap().contains("session limit"), "{event}");
     }
 }
 
@@ -196,8 +196,8 @@ async fn nearly_full_window_produces_the_handoff_document() {
     };
     assert!(at("context_nearing_limit") < at("context_exhausted"));
     assert!(at("context_exhausted") < at("handoff_document") && at("handoff_document") < at("session_end"));
-    let told = &agent.events("handoff_document")[0];
-    assert_eq!((&told["summary"], &told["remainingWork"]), (&json!("Did a."), &json!("Do b.")));
+    let document = &agent.events("handoff_document")[0];
+    assert_eq!((&document["summary"], &document["remainingWork"]), (&json!("Did a."), &json!("Do b.")));
     assert!(agent.prompts()[1].to_string().contains("handoff document"), "it was asked for it");
     assert_eq!(agent.events("session_end")[0]["isError"], false);
 }

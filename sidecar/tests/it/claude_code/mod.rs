@@ -135,8 +135,9 @@ impl Agent {
 
     /// The agent's texts, calls and results, in order.
     fn story(&self) -> Vec<String> {
-        let told = self.gateway.delivered();
-        told.iter()
+        let delivered = self.gateway.delivered();
+        delivered
+            .iter()
             .filter(|e| !e.kind().ends_with("_ack") && !["usage_update", "sidecar_ready"].contains(&e.kind()))
             .map(line)
             .collect()

@@ -72,8 +72,8 @@ async fn plan_is_revised_until_its_owner_approves() {
         let agent = &agent;
         async move {
             let plans = |_: &crate::gateway::Gateway| {
-                let told = agent.events("assistant_message");
-                let calls = told.iter().filter(|e| e["content"]["toolName"] == "ExitPlanMode");
+                let messages = agent.events("assistant_message");
+                let calls = messages.iter().filter(|e| e["content"]["toolName"] == "ExitPlanMode");
                 calls.map(|e| e["content"]["toolCallId"].clone()).nth(nth)
             };
             serde_json::from_value::<ToolCallId>(agent.gateway.until("a plan", plans).await).unwrap()

@@ -31,8 +31,8 @@ async fn claude_reads_edits_and_tests_until_the_tests_pass() {
     );
     let usage = agent.events("usage_update");
     assert_ne!(usage.last().unwrap()["costUsd"], "0");
-    let told = agent.gateway.delivered().iter().map(|e| e.sealed.clone()).collect::<String>();
-    assert!(!told.contains(KEY) && !told.contains("ph_x"), "no key is published");
+    let sealed = agent.gateway.delivered().iter().map(|e| e.sealed.clone()).collect::<String>();
+    assert!(!sealed.contains(KEY) && !sealed.contains("ph_x"), "no key is published");
 }
 
 #[tokio::test]

@@ -40,12 +40,18 @@ async fn native_agent_continues_until_its_deliverables_are_settled() {
         allow_unmetered: false,
     })));
     let at = gateway.sees("turn_completed").await;
-    let told = gateway.delivered();
-    assert_eq!(told[at].body.get("outcome"), None, "{:#?}", gateway.story());
+    let delivered = gateway.delivered();
+    assert_eq!(delivered[at].body.get("outcome"), None, "{:#?}", gateway.story());
     let greeting = std::fs::read_to_string(folders.work().join("greeting")).unwrap_or_default();
-    assert_eq!(greeting, "hello\n", "{:#?}", told.iter().map(|e| e.body.to_string()).collect::<Vec<_>>());
-    let of =
-        |kind: &str| told.iter().filter(|e| e.kind() == kind).map(|e| e.body.clone()).collect::<Vec<_>>();
+    assert_eq!(
+        greeting,
+        "hello\n",
+        "{:#?}",
+        delivered.iter().map(|e| e.body.to_string()).collect::<Vec<_>>()
+    );
+    let of = |kind: &str| {
+        delivered.iter().filter(|e| e.kind() == kind).map(|e| e.body.clone()).collect::<Vec<_>>()
+    };
     let states: Vec<_> =
         of("deliverables").iter().map(|body| body["deliverables"][0]["status"].clone()).collect();
     assert_eq!(states, ["pending", "passed"]);

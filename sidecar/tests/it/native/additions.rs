@@ -66,8 +66,8 @@ async fn asked(steps: Vec<Step>) -> (Agent, ToolCallId) {
             json!({ "mcpServers": { "mine": { "command": "python3", "args": ["server.py"] } } });
     });
     agent.gateway.sees("question_asked").await;
-    let told = agent.gateway.delivered();
-    let question = told.iter().find(|event| event.kind() == "question_asked").unwrap();
+    let delivered = agent.gateway.delivered();
+    let question = delivered.iter().find(|event| event.kind() == "question_asked").unwrap();
     let questions = question.body["questions"].as_array().unwrap();
     let words: Vec<_> = questions.iter().map(|question| question["question"].as_str().unwrap()).collect();
     assert_eq!(words, ["Seats: How many", "Window"]);
@@ -99,8 +99,8 @@ async fn servers_of_the_project_are_used_unless_tools_are_restricted() {
         agent.gateway.sees("turn_completed").await;
         let tools = agent.last_request()["tools"].to_string();
         assert_eq!(tools.contains("mcp__mine__greet"), offered, "{tools}");
-        let told = agent.gateway.story().iter().any(|line| line.starts_with("notice agent_addition"));
-        assert_eq!(told, offered, "the unknown form is reported");
+        let has_notice = agent.gateway.story().iter().any(|line| line.starts_with("notice agent_addition"));
+        assert_eq!(has_notice, offered, "the unknown form is reported");
     }
 }
 
@@ -130,8 +130,8 @@ async fn invalid_form_answer_declines_and_an_interrupt_cancels() {
     agent.gateway.sees_nth("question_asked", 2).await;
     let declined = r#"result ok: {"action": "decline"}"#;
     assert!(agent.story().iter().any(|line| line == declined), "{:#?}", agent.story());
-    let told = agent.gateway.delivered();
-    let second = told.iter().rfind(|event| event.kind() == "question_asked").unwrap();
+    let delivered = agent.gateway.delivered();
+    let second = delivered.iter().rfind(|event| event.kind() == "question_asked").unwrap();
     let request_id = second.body["requestId"].as_str().unwrap().parse().unwrap();
     let interrupt = agent.gateway.send(Command::Interrupt {});
     agent.gateway.acknowledged(interrupt, "done").await;
@@ -147,9 +147,9 @@ async fn mcp_page_request_is_declined_and_the_owner_is_notified() {
     let agent = run(options, |_, _| {}, steps).await;
     let declined = r#"result ok: {"action": "decline"}"#;
     assert!(agent.story().iter().any(|line| line == declined), "{:#?}", agent.story());
-    let told = agent.gateway.delivered();
+    let delivered = agent.gateway.delivered();
     let notice =
-        told.iter().find(|event| event.body["name"] == "elicitation_declined").expect("it is published");
+        delivered.iter().find(|event| event.body["name"] == "elicitation_declined").expect("it is published");
     assert_eq!(notice.body["detail"]["url"], "https://login.invalid/");
 }
 
@@ -230,10 +230,11 @@ async fn extension_blocks_a_call_and_a_missing_server_is_reported() {
     let story = agent.story();
     assert!(story.iter().any(|line| line == "result ok: fine"), "{story:#?}");
     assert!(story.iter().any(|line| line.contains("Pushing is for people")), "{story:#?}");
-    let told = agent.gateway.delivered();
-    let notice = told.iter().find(|event| event.body["name"] == "agent_addition").expect("it is published");
+    let delivered = agent.gateway.delivered();
+    let notice =
+        delivered.iter().find(|event| event.body["name"] == "agent_addition").expect("it is published");
     assert!(notice.body["summary"].as_str().unwrap().contains("the MCP server missing cannot be reached"));
-    assert!(told.iter().all(|event| !event.sealed.contains("a-secret-of-the-extension")));
+    assert!(delivered.iter().all(|event| !event.sealed.contains("a-secret-of-the-extension")));
 }
 
 #[tokio::test]

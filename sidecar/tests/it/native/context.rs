@@ -25,10 +25,10 @@ async fn full_window_warns_once_and_hands_off_with_a_document() {
     .await;
     agent.begin(|begin| begin.config.options.context_policy = ContextPolicy::Handoff);
     agent.gateway.sees("session_end context_exhausted").await;
-    let told = agent.gateway.delivered();
-    let count = |kind: &str| told.iter().filter(|e| e.kind() == kind).count();
+    let delivered = agent.gateway.delivered();
+    let count = |kind: &str| delivered.iter().filter(|e| e.kind() == kind).count();
     assert_eq!(count("context_nearing_limit"), 1);
-    let warned = told.iter().find(|e| e.kind() == "context_nearing_limit").unwrap();
+    let warned = delivered.iter().find(|e| e.kind() == "context_nearing_limit").unwrap();
     assert!(warned.body["usagePercent"].as_str().unwrap().starts_with("82."), "{}", warned.body);
     assert_eq!(
         (count("handoff_document"), count("context_exhausted")),
@@ -36,7 +36,7 @@ async fn full_window_warns_once_and_hands_off_with_a_document() {
         "{:#?}",
         agent.gateway.story()
     );
-    let handed = told.iter().find(|e| e.kind() == "handoff_document").unwrap();
+    let handed = delivered.iter().find(|e| e.kind() == "handoff_document").unwrap();
     assert_eq!(handed.body["remainingWork"], "The sails.");
 }
 
@@ -98,8 +98,12 @@ async fn document_that_nobody_asked_for_is_only_text() {
         Agent::idle(pilothouse_model_server::Script::of([Step::text(document).taking(filled(82))])).await;
     agent.begin(|begin| begin.config.options.context_policy = ContextPolicy::Handoff);
     agent.gateway.sees("turn_completed").await;
-    let told = agent.gateway.delivered();
-    assert!(!told.iter().any(|event| event.kind() == "handoff_document"), "{:#?}", agent.gateway.story());
+    let delivered = agent.gateway.delivered();
+    assert!(
+        !delivered.iter().any(|event| event.kind() == "handoff_document"),
+        "{:#?}",
+        agent.gateway.story()
+    );
 }
 
 #[tokio::test]

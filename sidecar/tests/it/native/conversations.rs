@@ -23,13 +23,13 @@ async fn ask(agent: &Agent, text: &str, turn: usize) -> String {
 
 /// The latest report of the conversations.
 fn reported(agent: &Agent) -> Value {
-    let told = agent.gateway.delivered();
-    told.iter().rfind(|event| event.kind() == "conversations").unwrap().body.clone()
+    let delivered = agent.gateway.delivered();
+    delivered.iter().rfind(|event| event.kind() == "conversations").unwrap().body.clone()
 }
 
 fn turns(agent: &Agent) -> Vec<TurnId> {
-    let told = agent.gateway.delivered();
-    let started = told.iter().filter(|event| event.kind() == "turn_started");
+    let delivered = agent.gateway.delivered();
+    let started = delivered.iter().filter(|event| event.kind() == "turn_started");
     started.map(|event| event.body["turnId"].as_str().unwrap().parse().unwrap()).collect()
 }
 

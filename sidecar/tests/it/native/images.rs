@@ -33,8 +33,8 @@ async fn model_sees_the_images_of_the_objective_and_of_messages() {
     agent.gateway.acknowledged(id, "injected").await;
     agent.gateway.sees_nth("turn_completed", 2).await;
     assert_eq!(images(&agent.last_request()), [image("image/png", PNG), image("image/gif", GIF)]);
-    let told: String = agent.gateway.delivered().iter().map(|event| event.sealed.clone()).collect();
-    assert!(!told.contains(&base64(PNG)), "events carry no images");
+    let sealed: String = agent.gateway.delivered().iter().map(|event| event.sealed.clone()).collect();
+    assert!(!sealed.contains(&base64(PNG)), "events carry no images");
 }
 
 #[tokio::test]
@@ -92,8 +92,8 @@ async fn message_arrives_without_an_image_that_cannot_be_loaded() {
     let id = agent.gateway.send(message_with("look", vec![lost, shown], MessagePriority::Queued));
     agent.gateway.acknowledged(id, "injected").await;
     agent.gateway.sees_nth("turn_completed", 2).await;
-    let told = agent.gateway.delivered();
-    let notice = told.iter().find(|event| event.body["name"] == "images_left_out").unwrap();
+    let delivered = agent.gateway.delivered();
+    let notice = delivered.iter().find(|event| event.body["name"] == "images_left_out").unwrap();
     assert_eq!(notice.body["detail"]["count"], 1, "{:#?}", notice.body);
     let request = agent.last_request();
     assert!(request.to_string().contains("look"));

@@ -104,8 +104,8 @@ impl Agent {
 
     /// The agent's texts, calls and results, in order.
     fn story(&self) -> Vec<String> {
-        let told = self.gateway.delivered();
-        told.iter().filter(|e| !e.kind().ends_with("_ack")).map(line).collect()
+        let delivered = self.gateway.delivered();
+        delivered.iter().filter(|e| !e.kind().ends_with("_ack")).map(line).collect()
     }
 
     /// The model's requests without the refused ones.

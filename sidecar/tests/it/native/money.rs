@@ -20,9 +20,9 @@ async fn call_beyond_the_allowance_is_held_until_it_is_raised() {
     .await;
     agent.begin(|begin| begin.allowance_usd = Some("0.000001".into()));
     let held = agent.gateway.sees("budget_exceeded").await;
-    let told = agent.gateway.delivered()[held].body.clone();
-    assert_eq!(told["leftUsd"], "0.000001", "{told}");
-    let needed: f64 = told["neededUsd"].as_str().unwrap().parse().unwrap();
+    let held_call = agent.gateway.delivered()[held].body.clone();
+    assert_eq!(held_call["leftUsd"], "0.000001", "{held_call}");
+    let needed: f64 = held_call["neededUsd"].as_str().unwrap().parse().unwrap();
     assert!(needed > 0.000_001);
     assert!(agent.requests().is_empty(), "the model was not asked");
 
@@ -69,8 +69,8 @@ async fn earlier_spend_is_outside_the_allowance_and_totals_continue() {
     let mut agent = Agent::says([Step::text("One.").taking(taking), Step::text("Two.").taking(taking)]).await;
     agent.gateway.sees("turn_completed").await;
     let total = |agent: &Agent| -> f64 {
-        let told = agent.gateway.delivered();
-        let last = told.iter().rfind(|e| e.kind() == "usage_update").unwrap();
+        let delivered = agent.gateway.delivered();
+        let last = delivered.iter().rfind(|e| e.kind() == "usage_update").unwrap();
         last.body["costUsd"].as_str().unwrap().parse().unwrap()
     };
     let first = total(&agent);
@@ -87,8 +87,8 @@ async fn exhausted_quota_keeps_the_turn_open_until_resumed() {
     ])
     .await;
     let quota = agent.gateway.sees("quota_exceeded").await;
-    let told = &agent.gateway.delivered()[quota].body;
-    assert!(told["message"].is_string() && told["resetAt"].is_string(), "{told}");
+    let quota_event = &agent.gateway.delivered()[quota].body;
+    assert!(quota_event["message"].is_string() && quota_event["resetAt"].is_string(), "{quota_event}");
     let pause = agent.gateway.send(Command::Pause {});
     agent.gateway.acknowledged(pause, "done").await;
     assert!(!agent.gateway.story().iter().any(|line| line.starts_with("turn_completed")));

@@ -18,9 +18,9 @@ async fn model_key_is_hidden_from_tools_and_events() {
     agent.gateway.sees("turn_completed").await;
     let last = agent.last_request().to_string();
     assert!(last.contains("PATH=") && !last.contains("ANTHROPIC_API_KEY"), "a tool sees the key: {last}");
-    let told = agent.gateway.delivered();
-    assert!(told.iter().any(|e| e.sealed.contains("The key is [secret].")));
-    assert!(told.iter().all(|e| !e.sealed.contains(KEY)));
+    let delivered = agent.gateway.delivered();
+    assert!(delivered.iter().any(|e| e.sealed.contains("The key is [secret].")));
+    assert!(delivered.iter().all(|e| !e.sealed.contains(KEY)));
 }
 
 #[tokio::test]
@@ -86,9 +86,11 @@ async fn container_tools_run_as_a_user_without_sidecar_access() {
         allow_unmetered: false,
     })));
     gateway.sees("turn_completed").await;
-    let told = gateway.delivered();
-    let result =
-        told.iter().find(|e| e.kind() == "tool_result").unwrap().body["content"].as_str().unwrap().to_owned();
+    let delivered = gateway.delivered();
+    let result = delivered.iter().find(|e| e.kind() == "tool_result").unwrap().body["content"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     assert!(result.starts_with("10002\n"), "{result}");
     assert!(result.matches("ermission denied").count() >= 2 && !result.contains("envelopeKey"), "{result}");
     assert!(!result.contains("PILOTHOUSE_TOKEN") && !result.contains("[secret]"), "{result}");

@@ -21,8 +21,8 @@ async fn model_and_thinking_changes_apply_and_are_reported() {
     agent.gateway.acknowledged(set, "done").await;
     let think = agent.gateway.send(adjust(Adjustment::SetThinkingLevel { level: ThinkingLevel::High }));
     agent.gateway.acknowledged(think, "done").await;
-    let told = agent.gateway.delivered();
-    let settings = told.iter().rfind(|e| e.kind() == "agent_settings").unwrap();
+    let delivered = agent.gateway.delivered();
+    let settings = delivered.iter().rfind(|e| e.kind() == "agent_settings").unwrap();
     assert_eq!(settings.body["modelId"], "anthropic/claude-haiku-4-5");
     assert_eq!(settings.body["thinkingLevel"], "high");
     let available = settings.body["availableModels"].as_array().unwrap();
@@ -45,8 +45,8 @@ async fn fork_omits_a_turn_and_everything_after_it() {
     agent.gateway.sees("turn_completed").await;
     agent.gateway.send(message("the second thing", MessagePriority::Queued));
     agent.gateway.sees_nth("turn_completed", 2).await;
-    let told = agent.gateway.delivered();
-    let turns: Vec<_> = told.iter().filter(|e| e.kind() == "turn_started").collect();
+    let delivered = agent.gateway.delivered();
+    let turns: Vec<_> = delivered.iter().filter(|e| e.kind() == "turn_started").collect();
     let before_turn_id = turns[1].body["turnId"].as_str().unwrap().parse().unwrap();
     let fork = agent.gateway.send(adjust(Adjustment::Fork { before_turn_id }));
     agent.gateway.acknowledged(fork, "done").await;
@@ -93,9 +93,9 @@ async fn requested_summary_replaces_the_conversation() {
     agent.gateway.acknowledged(compact, "done").await;
     assert!(agent.last_request().to_string().contains("mind the sails"));
     agent.gateway.sees("notice auto_compaction_end").await;
-    let told = agent.gateway.delivered();
+    let delivered = agent.gateway.delivered();
     for name in ["auto_compaction_start", "auto_compaction_end"] {
-        let notice = told.iter().find(|event| event.body["name"] == name).unwrap();
+        let notice = delivered.iter().find(|event| event.body["name"] == name).unwrap();
         assert_eq!(notice.body["detail"]["reason"], "manual", "{name}");
     }
 }
@@ -107,12 +107,12 @@ async fn assumed_limits_of_an_unknown_model_are_reported() {
     agent.gateway.sees("notice agent_setup").await;
     let set = agent.gateway.send(adjust(Adjustment::SetModel { model_id: "anthropic/newer".into() }));
     agent.gateway.acknowledged(set, "done").await;
-    let told = agent.gateway.delivered();
+    let delivered = agent.gateway.delivered();
     for (name, warning) in [
         ("agent_setup", "the model anthropic/brand-new is not known: "),
         ("unknown_model", "the model anthropic/newer is not known: "),
     ] {
-        let mut notices = told.iter().filter(|event| event.body["name"] == name);
+        let mut notices = delivered.iter().filter(|event| event.body["name"] == name);
         let warns = notices.any(|notice| notice.body["summary"].as_str().unwrap().starts_with(warning));
         assert!(warns, "{name}");
     }

@@ -174,7 +174,7 @@ async fn background_command_stops_for_a_pause_and_ends_with_the_turn() {
     for line in
         ["result ok: Background command 1 is running.", "result ok: it listens\n\nThe command is running."]
     {
-        assert!(story.iter().any(|told| told == line), "{story:#?}");
+        assert!(story.iter().any(|reported| reported == line), "{story:#?}");
     }
     let process = std::fs::read_to_string(agent.work().join("server")).unwrap();
     let pause = agent.gateway.send(Command::Pause {});
@@ -190,7 +190,7 @@ async fn background_command_stops_for_a_pause_and_ends_with_the_turn() {
     agent.gateway.sees("turn_completed").await;
     assert_eq!(state_of(process.trim()), None, "ended before the end of the turn is reported");
     let reading = "result ok: (no new output)\n\nThe command is running.";
-    assert!(agent.story().iter().any(|told| told == reading), "{:#?}", agent.story());
+    assert!(agent.story().iter().any(|reported| reported == reading), "{:#?}", agent.story());
 }
 
 #[tokio::test]

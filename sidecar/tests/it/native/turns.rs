@@ -22,7 +22,7 @@ async fn agent_works_in_its_folder_and_reports_in_order() {
     agent.begin(|begin| begin.config.adapter_options["thinkingLevel"] = "high".into());
     let end = agent.gateway.sees("turn_completed").await;
     assert_complete(&agent.gateway);
-    let told = agent.gateway.delivered();
+    let delivered = agent.gateway.delivered();
     let story: Vec<_> = agent.story().into_iter().filter(|line| line != "log_chunk").collect();
     // Usage and settings are reported at times that may vary.
     let order: Vec<_> = story
@@ -46,13 +46,13 @@ async fn agent_works_in_its_folder_and_reports_in_order() {
     assert_eq!(order, expected, "{story:#?}");
     assert_eq!(story.iter().filter(|line| *line == "usage_update").count(), 3, "one a model call");
     assert_eq!(std::fs::read_to_string(agent.work().join("made")).unwrap(), "hi\n");
-    let completed = &told[end].body;
+    let completed = &delivered[end].body;
     assert_eq!(completed["output"]["allTestsPassing"], true, "{completed}");
-    let started = told.iter().find(|e| e.kind() == "turn_started").unwrap();
+    let started = delivered.iter().find(|e| e.kind() == "turn_started").unwrap();
     assert_eq!(completed["turnId"], started.body["turnId"]);
-    let settings = told.iter().find(|e| e.kind() == "agent_settings").unwrap();
+    let settings = delivered.iter().find(|e| e.kind() == "agent_settings").unwrap();
     assert_eq!(settings.body["modelId"], super::MODEL);
-    let totals: Vec<f64> = told
+    let totals: Vec<f64> = delivered
         .iter()
         .filter(|e| e.kind() == "usage_update")
         .map(|e| e.body["costUsd"].as_str().unwrap().parse().unwrap())
@@ -120,8 +120,8 @@ async fn queued_message_starts_a_turn_and_a_stale_one_is_refused() {
     agent.model.open("speak");
     agent.gateway.acknowledged(queued, "injected").await;
     agent.gateway.sees_nth("turn_completed", 2).await;
-    let told = agent.gateway.delivered();
-    let turns: Vec<_> = told.iter().filter(|e| e.kind() == "turn_started").collect();
+    let delivered = agent.gateway.delivered();
+    let turns: Vec<_> = delivered.iter().filter(|e| e.kind() == "turn_started").collect();
     assert_eq!(turns.len(), 2);
     assert!(turns[0].body.get("messageId").is_none() && turns[1].body["messageId"].is_string());
     let Command::SteeringMessage { message_id, content, images, priority, source, .. } =

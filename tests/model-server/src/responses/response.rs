@@ -184,11 +184,11 @@ fn response(reply: &Reply, status: &str, output: &[Value], usage: Option<Tokens>
     json!({
         "id": format!("resp_{}", reply.id), "object": "response", "created_at": epoch_seconds(0), "status": status,
         "error": null, "incomplete_details": incomplete, "model": reply.model, "output": output,
-        "parallel_tool_calls": true, "store": false, "usage": usage.map(told),
+        "parallel_tool_calls": true, "store": false, "usage": usage.map(usage_fields),
     })
 }
 
-fn told(tokens: Tokens) -> Value {
+fn usage_fields(tokens: Tokens) -> Value {
     let input = tokens.input + tokens.cache_read + tokens.cache_write;
     json!({
         "input_tokens": input, "input_tokens_details": { "cached_tokens": tokens.cache_read },

@@ -102,7 +102,7 @@ async fn models(State(shared): Server, method: Method, uri: Uri, headers: Header
     let listed = script.models.iter().map(String::as_str);
     let names: Vec<_> = if script.models.is_empty() { MODELS.to_vec() } else { listed.collect() };
     let is_anthropic = !incoming.header("anthropic-version").is_empty();
-    let told = |name: &str| {
+    let model = |name: &str| {
         if is_anthropic {
             json!({ "type": "model", "id": name, "display_name": name, "created_at": "2025-01-01T00:00:00Z" })
         } else {
@@ -111,13 +111,13 @@ async fn models(State(shared): Server, method: Method, uri: Uri, headers: Header
     };
     if let Some((_, one)) = incoming.uri.path().split_once("/v1/models/") {
         if names.contains(&one) {
-            return complete(exchange, &told(one));
+            return complete(exchange, &model(one));
         }
         let refused = InvalidRequest { status: 404, message: format!("model: {one}"), param: None };
         let refusal = if is_anthropic { anthropic::error(&refused) } else { chat::error(&refused) };
         return refuse(exchange, refusal);
     }
-    let data: Vec<_> = names.iter().map(|name| told(name)).collect();
+    let data: Vec<_> = names.iter().map(|name| model(name)).collect();
     let page = json!({
         "object": "list", "data": data, "has_more": false, "first_id": names.first(), "last_id": names.last(),
     });
@@ -130,14 +130,14 @@ async fn open(State(shared): Server, Path(gate): Path<String>) -> StatusCode {
 }
 
 async fn requests(State(shared): Server) -> Json<Value> {
-    let told = |request: &Request| {
+    let described = |request: &Request| {
         json!({
             "kind": format!("{:?}", request.kind), "dialect": format!("{:?}", request.dialect), "path": request.path,
             "conversation": request.conversation, "step": request.step, "status": request.status,
             "outcome": format!("{:?}", request.outcome), "refused": request.refused, "body": request.body,
         })
     };
-    Json(shared.records.all().iter().map(told).collect())
+    Json(shared.records.all().iter().map(described).collect())
 }
 
 async fn nothing(

@@ -46,18 +46,18 @@ async fn openai_fails_with_its_own_error_format() {
     ]);
     let server = serve(steps(json!([{ "text": "At last.", "fail": failures }]))).await;
     let body = json!({ "model": "m", "messages": says("go") });
-    let mut told = Vec::new();
+    let mut errors = Vec::new();
     for _ in 0..6 {
         let (status, reply) = send(openai(&server, "chat/completions", &body)).await;
-        told.push((status, reply["error"].clone()));
+        errors.push((status, reply["error"].clone()));
     }
-    assert_eq!(told[0].0, 503);
-    assert_eq!((told[1].0, &told[1].1["code"]), (400, &json!("context_length_exceeded")));
-    assert!(told[1].1["message"].as_str().unwrap().contains("maximum context length"));
-    assert_eq!((told[2].0, &told[2].1["code"]), (429, &json!("insufficient_quota")));
-    assert_eq!((told[3].0, &told[3].1["resets_in_seconds"]), (429, &json!(60)));
-    assert_eq!((told[4].0, &told[4].1["code"]), (429, &json!("rate_limit_exceeded")));
-    assert_eq!(told[5].0, 200);
+    assert_eq!(errors[0].0, 503);
+    assert_eq!((errors[1].0, &errors[1].1["code"]), (400, &json!("context_length_exceeded")));
+    assert!(errors[1].1["message"].as_str().unwrap().contains("maximum context length"));
+    assert_eq!((errors[2].0, &errors[2].1["code"]), (429, &json!("insufficient_quota")));
+    assert_eq!((errors[3].0, &errors[3].1["resets_in_seconds"]), (429, &json!(60)));
+    assert_eq!((errors[4].0, &errors[4].1["code"]), (429, &json!("rate_limit_exceeded")));
+    assert_eq!(errors[5].0, 200);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use pilothouse_domain::{Deadlines, RunId, SessionEvent, Timestamp};
 
 use super::Findings;
 use super::world::Session;
-use crate::lane::DEADLINE_DIVISOR;
+use crate::rounds::DEADLINE_DIVISOR;
 
 /// Sequence numbers count from 1 without gaps to the session's count; entry ids are unique.
 pub(super) fn whole(session: &Session, found: &mut Findings<'_>) {

@@ -12,8 +12,8 @@ mod world;
 use std::fmt;
 use std::path::Path;
 
-use crate::lane::Rounds;
 use crate::owner::Ledger;
+use crate::rounds::Rounds;
 use crate::stalls::Stalls;
 pub(crate) use requests::START;
 use world::World;

@@ -152,8 +152,8 @@ async fn a_known_address_is_not_looked_up() {
         let url = made.url(&q).await.unwrap();
         // No queue exists under this prefix.
         let config = SqsConfig::new("elsewhere").with_known_url(q.clone(), &*url);
-        let told = SqsBroker::new(sqs(), config).unwrap();
-        told.send(&q, vec![OutgoingMessage::new("g", "1", "1")]).await.unwrap();
+        let other = SqsBroker::new(sqs(), config).unwrap();
+        other.send(&q, vec![OutgoingMessage::new("g", "1", "1")]).await.unwrap();
         assert_eq!(made.depth(&q).await.unwrap().visible, 1);
     };
     then_clean(case, remove(prefix)).await;

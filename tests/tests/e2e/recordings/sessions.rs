@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::recorder::Recorder;
-use crate::scripts::{endless, say, script, short, turn, until_told, with_output};
+use crate::scripts::{endless, say, script, short, turn, with_output, works_until_message};
 
 #[tokio::test]
 async fn sessions() {
@@ -22,7 +22,7 @@ async fn sessions() {
 
 /// A start with all fields, its repetition with the same idempotency key, and refused starts.
 async fn started(on: &mut Recorder) {
-    let mut body = on.work(&until_told());
+    let mut body = on.work(&works_until_message());
     let more = json!({
         "name": "All fields", "modelId": "small", "thinkingLevel": "high", "adapter": "script",
         "allowedTools": ["Read"], "executionMode": "Standalone", "labels": { "team": "blue" },

@@ -104,9 +104,9 @@ async fn stream_of_notifications() {
     frames(&mut on, &mut live, is_caught_up).await;
     let session = on.started("session", &with_output()).await;
     let is_notification = |frame: &Value| frame["type"] == "notification";
-    let told = frames(&mut on, &mut live, is_notification).await;
+    let notification = frames(&mut on, &mut live, is_notification).await;
     session.until("output", |view| view["hasPendingReview"] == true).await;
-    let before = told["cursor"].as_str().unwrap().parse::<u64>().unwrap() - 1;
+    let before = notification["cursor"].as_str().unwrap().parse::<u64>().unwrap() - 1;
     let mut late = connect(&mut on, "notifications-stream", &format!("{path}?after={before}")).await;
     frames(&mut on, &mut late, is_notification).await;
     let owner = on.owner();

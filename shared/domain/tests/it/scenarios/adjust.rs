@@ -49,7 +49,9 @@ fn asked(scenario: &Scenario) -> CommandId {
 
 fn made(scenario: Scenario) -> Scenario {
     let command = asked(&scenario);
-    scenario.told(AgentFact::CommandReceived(command)).told(AgentFact::CommandDone(C::Adjust, command))
+    scenario
+        .observes(AgentFact::CommandReceived(command))
+        .observes(AgentFact::CommandDone(C::Adjust, command))
 }
 
 fn refused(scenario: Scenario, code: &str) -> Scenario {
@@ -58,11 +60,11 @@ fn refused(scenario: Scenario, code: &str) -> Scenario {
         code: code.to_owned(),
         message: "no such model".to_owned(),
     };
-    scenario.told(refusal)
+    scenario.observes(refusal)
 }
 
 fn settings(model: &str) -> AgentFact {
-    AgentFact::SettingsTold(AgentSettings {
+    AgentFact::SettingsReported(AgentSettings {
         model_id: model.to_owned(),
         thinking_level: None,
         available_models: vec!["small".to_owned(), "large".to_owned()],
@@ -74,17 +76,20 @@ fn chosen(scenario: &Scenario) -> String {
 }
 
 fn idle_that_can(can: Capabilities) -> Scenario {
-    Scenario::launching().told(AgentFact::SidecarReady(can)).told(starts("t1")).told(completes("t1"))
+    Scenario::launching()
+        .observes(AgentFact::SidecarReady(can))
+        .observes(starts("t1"))
+        .observes(completes("t1"))
 }
 
 #[test]
 fn agent_abilities_may_be_reported_again() {
     idle_that_can(crate::scenario::can_all())
-        .told(AgentFact::SidecarReady(Capabilities { pause: true, ..Capabilities::default() }))
+        .observes(AgentFact::SidecarReady(Capabilities { pause: true, ..Capabilities::default() }))
         .then_events(&["CapabilityMissing"])
         .then_status(S::Idle)
         .refuses("not-supported", |s| s.adjust(&[compact()]))
-        .told(AgentFact::SidecarReady(crate::scenario::can_all()))
+        .observes(AgentFact::SidecarReady(crate::scenario::can_all()))
         .when(|s| s.adjust(&[compact()]))
         .then_events(&["AdjustmentRequested"]);
 }
@@ -99,9 +104,9 @@ fn model_takes_effect_once_the_agent_confirms_it() {
         .then_events(&["Adjusted"])
         .then(chosen, &"large".to_owned())
         .then(|s| s.conv.session.adjustments().count(), &0)
-        .told(settings("large"))
+        .observes(settings("large"))
         .then_events(&["AgentSettingsChanged"])
-        .told(settings("large"))
+        .observes(settings("large"))
         .then_events(&[]);
 }
 
@@ -145,13 +150,13 @@ fn choice_without_an_agent_applies_to_the_next_one() {
 #[test]
 fn model_cycling_uses_the_agent_or_its_reported_models() {
     // The agent chooses the next model, and reports it before or after its `done`.
-    let scenario = Scenario::idle().told(settings("small")).when(|s| s.adjust(&[next()]));
-    made(scenario.told(settings("large"))).then(chosen, &"large".to_owned());
-    let scenario = Scenario::idle().told(settings("small")).when(|s| s.adjust(&[next()]));
-    made(scenario).told(settings("large")).then(chosen, &"large".to_owned());
+    let scenario = Scenario::idle().observes(settings("small")).when(|s| s.adjust(&[next()]));
+    made(scenario.observes(settings("large"))).then(chosen, &"large".to_owned());
+    let scenario = Scenario::idle().observes(settings("small")).when(|s| s.adjust(&[next()]));
+    made(scenario).observes(settings("large")).then(chosen, &"large".to_owned());
     // Without an agent, the list that it reported decides.
     Scenario::idle()
-        .told(settings("small"))
+        .observes(settings("small"))
         .when(|s| s.die(true))
         .when(|s| s.adjust(&[next()]))
         .then(chosen, &"large".to_owned());
@@ -160,7 +165,7 @@ fn model_cycling_uses_the_agent_or_its_reported_models() {
 
 #[test]
 fn changes_by_the_agent_are_shown_but_not_chosen() {
-    let scenario = Scenario::running().told(settings("large")).then(chosen, &"m".to_owned());
+    let scenario = Scenario::running().observes(settings("large")).then(chosen, &"m".to_owned());
     assert_eq!(scenario.conv.session.agent_settings().model_id, "large");
 }
 
@@ -176,11 +181,11 @@ fn a_choice_survives_its_run_a_retry_and_the_context() {
     let both = [model("large"), thinks(ThinkingLevel::Max)];
     let with_both = || made(made(Scenario::running().when(|s| s.adjust(&both))));
     with_both()
-        .told(ends(true))
+        .observes(ends(true))
         .when(Scenario::retry)
         .then(chosen, &"large".to_owned())
         .then(|s| s.conv.session.thinking_level(), &Some(ThinkingLevel::Max));
-    let mut scenario = with_both().told(AgentFact::ContextExhausted);
+    let mut scenario = with_both().observes(AgentFact::ContextExhausted);
     let session = &scenario.conv.session;
     let (chain, _) =
         SessionChain::from_handoff(&scenario.last, session, scenario.now).expect("a chain begins");
@@ -203,7 +208,7 @@ fn agent_only_change_wakes_the_session() {
     Scenario::idle()
         .when(|s| s.die(true))
         .when(|s| s.adjust(&[fork()]))
-        .told(AgentFact::SidecarReady(Capabilities::default()))
+        .observes(AgentFact::SidecarReady(Capabilities::default()))
         .then_event("AdjustmentAbandoned")
         .then(|s| s.conv.session.adjustments().count(), &0)
         .when(|s| s.die(true))
@@ -214,7 +219,7 @@ fn agent_only_change_wakes_the_session() {
 fn conversation_rewinds_only_between_turns() {
     Scenario::idle().when(|s| s.follow_up(1)).refuses("turn-starting", |s| s.adjust(&[fork()]));
     Scenario::idle().when(Scenario::reload).refuses("reload-under-way", |s| s.adjust(&[fork()]));
-    Scenario::idle().told(used("1")).refuses("budget-exhausted", |s| s.adjust(&[compact()]));
+    Scenario::idle().observes(used("1")).refuses("budget-exhausted", |s| s.adjust(&[compact()]));
 }
 
 #[test]
@@ -246,7 +251,7 @@ fn agent_with_one_conversation_refuses_others() {
 
 #[test]
 fn reported_conversations_replace_earlier_ones() {
-    let told = |n: u32| AgentConversations {
+    let conversations = |n: u32| AgentConversations {
         branches: vec![ConversationBranch {
             conversation_id: "c1".to_owned(),
             parent_id: None,
@@ -258,10 +263,10 @@ fn reported_conversations_replace_earlier_ones() {
     };
     Scenario::idle()
         .then(|s| s.conv.session.conversations().cloned(), &None)
-        .told(AgentFact::ConversationsTold(told(1)))
+        .observes(AgentFact::ConversationsReported(conversations(1)))
         .then_events(&[])
-        .told(AgentFact::ConversationsTold(told(2)))
-        .then(|s| s.conv.session.conversations().cloned(), &Some(told(2)));
+        .observes(AgentFact::ConversationsReported(conversations(2)))
+        .then(|s| s.conv.session.conversations().cloned(), &Some(conversations(2)));
 }
 
 #[test]
@@ -281,7 +286,7 @@ fn slow_change_is_reported_and_nothing_is_ended() {
     let received = AgentFact::CommandReceived(asked(&scenario));
     made(
         scenario
-            .told(received)
+            .observes(received)
             .when(|s| s.clock_with_heartbeats(119))
             .then_events(&[])
             .when(|s| s.clock_with_heartbeats(1))
@@ -318,16 +323,16 @@ fn allowance(scenario: &Scenario) -> String {
 fn run_allowance_is_the_remainder_at_its_start() {
     Scenario::running()
         .then(allowance, &"1".to_owned())
-        .told(used("0.3"))
+        .observes(used("0.3"))
         .then(allowance, &"1".to_owned())
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .when(|s| s.die(true))
         .when(|s| s.follow_up(1))
         .wakes()
         .then(allowance, &"0.7".to_owned())
         .then_no_event("AllowanceChanged")
         // The previous run spent more than was known.
-        .told_late(used("0.5"))
+        .observes_late(used("0.5"))
         .then_event("AllowanceChanged")
         .then(allowance, &"0.5".to_owned())
         .when(|s| s.raise_cap("3"))
@@ -351,9 +356,9 @@ fn unacknowledged_allowance_is_resent_and_the_latest_counts() {
     scenario
         .when(|s| s.clock(30, ProcessState::Alive))
         .then_events(&["CommandReissued"])
-        .told(AgentFact::CommandDone(C::Adjust, command))
+        .observes(AgentFact::CommandDone(C::Adjust, command))
         .then_events(&[])
-        .told(AgentFact::CommandDone(C::Adjust, command))
+        .observes(AgentFact::CommandDone(C::Adjust, command))
         .then_ignored("stale-ack");
 }
 
@@ -363,19 +368,19 @@ fn turn_outcome_is_shown() {
     let outcome = |s: &Scenario| s.conv.session.last_outcome();
     Scenario::running()
         .then(outcome, &None)
-        .told(ended(SessionOutcome::MaxIterations))
+        .observes(ended(SessionOutcome::MaxIterations))
         .then_status(S::Idle)
         .then(outcome, &Some(SessionOutcome::MaxIterations))
-        .told(starts("t2"))
-        .told(completes("t2"))
+        .observes(starts("t2"))
+        .observes(completes("t2"))
         .then(outcome, &Some(SessionOutcome::Completed));
     Scenario::running()
-        .told(ended(SessionOutcome::ExecutionError))
+        .observes(ended(SessionOutcome::ExecutionError))
         .then_status(S::Failed)
         .then(outcome, &Some(SessionOutcome::ExecutionError));
     // The turn reached the agent's own limit. The session's budget depends on its spend and cap (decision 32).
     Scenario::running()
-        .told(ended(SessionOutcome::BudgetExceeded))
+        .observes(ended(SessionOutcome::BudgetExceeded))
         .then_status(S::Idle)
         .then(outcome, &Some(SessionOutcome::BudgetExceeded))
         .then_no_event("BudgetExhausted")
@@ -383,7 +388,7 @@ fn turn_outcome_is_shown() {
         .then_event("MessageDispatched");
     // Only the report of an exhausted quota pauses the session (decision 39).
     Scenario::running()
-        .told(ended(SessionOutcome::QuotaExceeded))
+        .observes(ended(SessionOutcome::QuotaExceeded))
         .then_status(S::Idle)
         .then(outcome, &Some(SessionOutcome::QuotaExceeded))
         .then_no_event("QuotaExceeded");

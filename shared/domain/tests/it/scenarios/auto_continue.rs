@@ -51,7 +51,7 @@ fn goes_on(scenario: Scenario, id: &str) -> Scenario {
         _ => None,
     });
     let message = message.expect("a message was sent");
-    scenario.told_begun_with(id, message)
+    scenario.begins_turn_with(id, message)
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn five_continuations_are_the_default() {
 #[test]
 fn turn_ends_without_validation_when_auto_continue_is_off() {
     Scenario::looping_disabled()
-        .told(completes_with("t1", 3))
+        .observes(completes_with("t1", 3))
         .then_no_event("ValidationRequested")
         .then_event("OutputReady")
         .then_status(S::Idle)
@@ -81,7 +81,7 @@ fn turn_ends_without_validation_when_auto_continue_is_off() {
 #[test]
 fn a_turn_ends_when_its_criteria_are_met() {
     Scenario::looping(5)
-        .told(completes_with("t1", 3))
+        .observes(completes_with("t1", 3))
         .then_events(&["ValidationRequested"])
         .then_status(S::Running)
         .then(validating, &true)
@@ -99,7 +99,7 @@ fn a_turn_ends_when_its_criteria_are_met() {
 #[test]
 fn unmet_criteria_start_the_next_turn() {
     let scenario = Scenario::looping(5)
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .validates(false)
         .then_events(&["ValidationFailed", "MessageEnqueued", "MessageDispatched"])
         .then_status(S::Running)
@@ -114,7 +114,7 @@ fn unmet_criteria_start_the_next_turn() {
         .then_status(S::Running)
         .then(|s| s.conv.session.turn().map(|t| t.id.clone()), &Some(turn("t2")))
         .then_queue(&[], &[])
-        .told(completes("t2"))
+        .observes(completes("t2"))
         .then_events(&["ValidationRequested"])
         .validates(true)
         .then_status(S::Idle)
@@ -126,9 +126,9 @@ fn unmet_criteria_start_the_next_turn() {
 #[test]
 fn output_goes_to_review_when_the_criteria_are_met() {
     let scenario =
-        Scenario::looping(5).told(completes_with("t1", 3)).validates(false).then(pending_review, &false);
+        Scenario::looping(5).observes(completes_with("t1", 3)).validates(false).then(pending_review, &false);
     goes_on(scenario, "t2")
-        .told(completes("t2"))
+        .observes(completes("t2"))
         .validates(true)
         .then_event("OutputReady")
         .then(|s| s.conv.session.output().unwrap().output.files_changed, &3)
@@ -137,9 +137,9 @@ fn output_goes_to_review_when_the_criteria_are_met() {
 
 #[test]
 fn auto_continue_stops_at_its_limit_and_notifies_the_owner() {
-    let scenario = Scenario::looping(1).told(completes("t1")).validates(false);
+    let scenario = Scenario::looping(1).observes(completes("t1")).validates(false);
     goes_on(scenario, "t2")
-        .told(completes_with("t2", 4))
+        .observes(completes_with("t2", 4))
         .validates(false)
         .then_events(&["AutoContinueStopped", "TurnCompleted"])
         .then(end, &Some(AutoContinueEnd::MaxContinuations))
@@ -153,16 +153,16 @@ fn auto_continue_stops_at_its_limit_and_notifies_the_owner() {
 
 #[test]
 fn retry_restarts_the_count() {
-    let scenario = Scenario::looping(1).told(completes("t1")).validates(false);
+    let scenario = Scenario::looping(1).observes(completes("t1")).validates(false);
     goes_on(scenario, "t2")
-        .told(ends(true))
+        .observes(ends(true))
         .then_status(S::Failed)
         .when(|s| s.die(true))
         .when(Scenario::retry)
         .then(count, &0)
         .wakes()
-        .told(starts("t3"))
-        .told(completes("t3"))
+        .observes(starts("t3"))
+        .observes(completes("t3"))
         .validates(false)
         .then_event("ValidationFailed")
         .then(count, &1);
@@ -173,23 +173,23 @@ fn retry_restarts_the_count() {
 fn message_takes_precedence_over_validation() {
     Scenario::looping(5)
         .when(|s| s.follow_up(1))
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .then_events(&["ValidationAbandoned", "TurnCompleted", "MessageDispatched"])
         .then_status(S::Idle)
-        .told(starts_with("t2", 1))
-        .told(completes("t2"))
+        .observes(starts_with("t2", 1))
+        .observes(completes("t2"))
         .then_events(&["ValidationRequested"]);
-    let scenario = Scenario::looping(5).told(completes_with("t1", 1));
+    let scenario = Scenario::looping(5).observes(completes_with("t1", 1));
     let result = crate::scenario::validated(&scenario, false);
     scenario
         .when(|s| s.steer(1))
         .then_events(&["MessageEnqueued", "ValidationAbandoned", "OutputReady", "MessageDispatched"])
         .then_status(S::Idle)
         .refuses("turn-starting", |s| s.approve(s.output_id()))
-        .told(result)
+        .observes(result)
         .then_ignored("stale-ack")
         .then(count, &0)
-        .told(starts_with("t2", 1))
+        .observes(starts_with("t2", 1))
         .then_status(S::Running);
 }
 
@@ -200,15 +200,15 @@ fn only_the_requested_validation_counts() {
         results: vec![criterion(true)],
     };
     Scenario::looping(5)
-        .told(stale.clone())
+        .observes(stale.clone())
         .then_ignored("stale-ack")
-        .told(completes("t1"))
-        .told(stale)
+        .observes(completes("t1"))
+        .observes(stale)
         .then_ignored("stale-ack")
         .then(validating, &true)
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .then_ignored("RecordTurnCompleted does not apply while Running")
-        .told(asks("q1"))
+        .observes(asks("q1"))
         .then_ignored("RecordUserQuestionAsked does not apply while Running")
         .then(validating, &true);
 }
@@ -216,14 +216,14 @@ fn only_the_requested_validation_counts() {
 /// The turn had already ended (decision 17): an interrupt ends the loop, and the turn counts.
 #[test]
 fn an_interrupt_ends_the_validation() {
-    let scenario = Scenario::looping(5).told(completes_with("t1", 2));
+    let scenario = Scenario::looping(5).observes(completes_with("t1", 2));
     let late = crate::scenario::validated(&scenario, false);
     scenario
         .when(Scenario::interrupt)
         .then_status(S::Interrupting)
-        .told(late)
+        .observes(late)
         .then_ignored("stale-ack")
-        .told_done(Command::Interrupt)
+        .confirms(Command::Interrupt)
         .then_status(S::Idle)
         .then_event("OutputReady")
         .then(turns, &1)
@@ -234,13 +234,13 @@ fn an_interrupt_ends_the_validation() {
 #[test]
 fn pause_defers_the_validation() {
     Scenario::looping(5)
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .when(Scenario::pause)
-        .told_done(Command::Pause)
+        .confirms(Command::Pause)
         .then_status(S::Paused)
         .then(validating, &false)
         .when(Scenario::resume)
-        .told_done(Command::Resume)
+        .confirms(Command::Resume)
         .then_event("ValidationRequested")
         .then_status(S::Running)
         .validates(true)
@@ -250,9 +250,9 @@ fn pause_defers_the_validation() {
 #[test]
 fn a_cancellation_ends_the_validation() {
     Scenario::looping(5)
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .when(Scenario::cancel)
-        .told_done(Command::Stop)
+        .confirms(Command::Stop)
         .then_status(S::Cancelled)
         .then(validating, &false);
 }
@@ -261,7 +261,7 @@ fn a_cancellation_ends_the_validation() {
 #[test]
 fn sidecar_death_during_validation_fails_nothing() {
     Scenario::looping(5)
-        .told(completes_with("t1", 1))
+        .observes(completes_with("t1", 1))
         .when(|s| s.die(true))
         .then_hibernated(S::Idle)
         .then(end, &Some(AutoContinueEnd::ValidationUnavailable))
@@ -276,7 +276,7 @@ fn sidecar_death_during_validation_fails_nothing() {
 #[test]
 fn sidecar_death_before_the_next_turn_starts_a_new_run() {
     Scenario::looping(5)
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .validates(false)
         .then_status(S::Running)
         .when(|s| s.die(true))
@@ -290,18 +290,18 @@ fn sidecar_death_before_the_next_turn_starts_a_new_run() {
 #[test]
 fn ended_agent_is_validated_too() {
     Scenario::looping(5)
-        .told(completes_with("t1", 1))
-        .told(ends(false))
+        .observes(completes_with("t1", 1))
+        .observes(ends(false))
         .then(validating, &true)
         .then(|s| s.conv.session.is_live(), &true);
     Scenario::looping(5)
-        .told(ends(false))
+        .observes(ends(false))
         .then_events(&["ValidationRequested"])
         .validates(true)
         .then_events(&["ValidationPassed", "TurnCompleted", "RunStopOrdered"])
         .then_status(S::Idle);
     Scenario::looping(5)
-        .told(ends(false))
+        .observes(ends(false))
         .validates(false)
         .then_events(&["ValidationFailed", "RunStopOrdered", "MessageEnqueued"])
         .when(|s| s.die(true))
@@ -315,7 +315,7 @@ fn ended_agent_is_validated_too() {
 fn continuation_outlasts_a_pause_and_its_process() {
     for end_of_turn in [completes("t1"), ends(false)] {
         Scenario::looping(5)
-            .told(end_of_turn)
+            .observes(end_of_turn)
             .validates(false)
             .when(Scenario::pause)
             .then_status(S::Pausing)
@@ -323,7 +323,7 @@ fn continuation_outlasts_a_pause_and_its_process() {
             .then_hibernated(S::Paused)
             .when(Scenario::resume)
             .wakes()
-            .told_done(Command::Resume)
+            .confirms(Command::Resume)
             .then_event("MessageDispatched")
             .then_status(S::Running);
     }
@@ -332,10 +332,10 @@ fn continuation_outlasts_a_pause_and_its_process() {
 #[test]
 fn turn_that_began_after_the_pause_fails_with_its_process() {
     Scenario::looping(5)
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .validates(false)
         .when(Scenario::pause)
-        .told(starts("t2"))
+        .observes(starts("t2"))
         .then_taken(FactOutcome::Deferred)
         .when(|s| s.die(true))
         .then_status(S::Failed);
@@ -345,16 +345,16 @@ fn turn_that_began_after_the_pause_fails_with_its_process() {
 #[test]
 fn turn_that_ended_in_a_pause_counts_after_the_resume() {
     Scenario::looping(5)
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .validates(false)
         .when(Scenario::pause)
-        .told(starts("t2"))
-        .told(completes("t2"))
+        .observes(starts("t2"))
+        .observes(completes("t2"))
         .when(|s| s.die(true))
         .then_hibernated(S::Paused)
         .when(Scenario::resume)
         .wakes()
-        .told_done(Command::Resume)
+        .confirms(Command::Resume)
         .then_event("TurnCompleted")
         .then(turns, &2);
 }
@@ -362,25 +362,25 @@ fn turn_that_ended_in_a_pause_counts_after_the_resume() {
 /// An agent's error after its turn does not fail the turn.
 #[test]
 fn an_error_after_the_turn_does_not_end_the_loop() {
-    let scenario = Scenario::looping(5).told(completes("t1"));
+    let scenario = Scenario::looping(5).observes(completes("t1"));
     let result = crate::scenario::validated(&scenario, true);
     scenario
-        .told(ends(true))
+        .observes(ends(true))
         .then_status(S::Running)
-        .told(result)
+        .observes(result)
         .then_status(S::Idle)
         .then_event("RunStopOrdered");
 }
 
 #[test]
 fn a_spent_budget_ends_the_loop() {
-    let scenario = Scenario::looping(5).told(completes("t1"));
+    let scenario = Scenario::looping(5).observes(completes("t1"));
     let result = crate::scenario::validated(&scenario, false);
     scenario
-        .told(used("1"))
+        .observes(used("1"))
         .then(end, &Some(AutoContinueEnd::BudgetExhausted))
         .then_status(S::Idle)
-        .told(result)
+        .observes(result)
         .then_ignored("stale-ack");
 }
 
@@ -388,7 +388,7 @@ fn a_spent_budget_ends_the_loop() {
 #[test]
 fn unreceived_validation_is_resent_once_then_stopped() {
     Scenario::looping(5)
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .when(|s| s.clock_with_heartbeats(30))
         .then_events(&["CommandReissued"])
         .when(|s| s.clock_with_heartbeats(30))
@@ -401,10 +401,10 @@ fn unreceived_validation_is_resent_once_then_stopped() {
 /// The sidecar enforces the time limit; the control plane waits one minute longer.
 #[test]
 fn a_validation_without_a_result_ends_the_loop() {
-    let scenario = Scenario::looping(5).told(completes("t1"));
+    let scenario = Scenario::looping(5).observes(completes("t1"));
     let AgentFact::Validated { command, .. } = crate::scenario::validated(&scenario, true) else { panic!() };
     scenario
-        .told(AgentFact::CommandReceived(command))
+        .observes(AgentFact::CommandReceived(command))
         .when(|s| s.clock_with_heartbeats(659))
         .then(validating, &true)
         .when(|s| s.clock_with_heartbeats(1))
@@ -420,24 +420,24 @@ fn aborted_validation_passes_nothing() {
         AgentFact::Validated { command, .. } => command,
         _ => panic!(),
     };
-    let scenario = Scenario::looping(5).told(completes("t1"));
+    let scenario = Scenario::looping(5).observes(completes("t1"));
     let command = ordered(&scenario);
     scenario
-        .told(AgentFact::Validated { command, results: Vec::new() })
+        .observes(AgentFact::Validated { command, results: Vec::new() })
         .then_taken(FactOutcome::Applied)
         .then(end, &Some(AutoContinueEnd::ValidationUnavailable))
         .then_status(S::Idle);
-    let scenario = Scenario::looping(5).told(completes("t1"));
+    let scenario = Scenario::looping(5).observes(completes("t1"));
     let command = ordered(&scenario);
     let refusal =
         AgentFact::CommandRefused { command, code: "invalid".to_owned(), message: "What?".to_owned() };
-    scenario.told(refusal).then(end, &Some(AutoContinueEnd::ValidationUnavailable)).then_status(S::Idle);
+    scenario.observes(refusal).then(end, &Some(AutoContinueEnd::ValidationUnavailable)).then_status(S::Idle);
 }
 
 /// If the agent does not take the message to continue, the session becomes idle.
 #[test]
 fn refused_continuation_message_leaves_the_session_idle() {
-    let scenario = Scenario::looping(5).told(completes("t1")).validates(false);
+    let scenario = Scenario::looping(5).observes(completes("t1")).validates(false);
     let command = scenario.last.iter().find_map(|event| match event {
         SessionEvent::MessageDispatched { command, .. } => Some(command.command_id),
         _ => None,
@@ -447,25 +447,25 @@ fn refused_continuation_message_leaves_the_session_idle() {
         code: "not-supported".to_owned(),
         message: "No".to_owned(),
     };
-    scenario.told(refusal).then(end, &Some(AutoContinueEnd::NotDelivered)).then_status(S::Idle);
+    scenario.observes(refusal).then(end, &Some(AutoContinueEnd::NotDelivered)).then_status(S::Idle);
 }
 
 /// A turn that the agent starts without a message is validated at its end.
 #[test]
 fn agent_that_continues_on_its_own_is_validated_later() {
     Scenario::looping(5)
-        .told(completes("t1"))
-        .told(starts("t2"))
+        .observes(completes("t1"))
+        .observes(starts("t2"))
         .then_events(&["ValidationAbandoned", "TurnCompleted", "TurnStarted"])
         .then_status(S::Running)
-        .told(completes("t2"))
+        .observes(completes("t2"))
         .then_events(&["ValidationRequested"]);
 }
 
 /// The state of the loop is stored with the session.
 #[test]
 fn validation_round_trips_through_storage() {
-    let scenario = Scenario::looping(5).told(completes_with("t1", 1)).told(ends(false));
+    let scenario = Scenario::looping(5).observes(completes_with("t1", 1)).observes(ends(false));
     let stored = serde_json::to_string(&scenario.conv.session).unwrap();
     let loaded: pilothouse_domain::AgentSession = serde_json::from_str(&stored).unwrap();
     assert_eq!(loaded, scenario.conv.session);

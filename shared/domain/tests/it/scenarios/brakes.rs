@@ -33,15 +33,15 @@ fn brake_pauses_a_running_session_and_its_release_resumes_it() {
         .then_status(S::Pausing)
         .then(stage, &HoldStage::Requested)
         .then(reason, &Some(PausedReason::Brake))
-        .told_received()
+        .receives()
         .then(stage, &HoldStage::Acknowledged)
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .then_status(S::Paused)
         .then(stage, &HoldStage::Confirmed)
         .refuses("braked", Scenario::resume)
         .when(|s| s.release_brake(1))
         .then_events(&["HoldReleased", "ResumeRequested"])
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_status(S::Running);
 }
 
@@ -62,7 +62,7 @@ fn release_does_not_resume_what_the_owner_paused() {
 fn owner_who_pauses_a_held_session_keeps_it_paused() {
     Scenario::running()
         .when(|s| s.pull(1, B::Pause))
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .when(Scenario::pause)
         .then_events(&["HoldKept"])
         .refuses("invalid-transition", Scenario::pause)
@@ -76,7 +76,7 @@ fn session_resumes_when_its_last_brake_is_released() {
     Scenario::running()
         .when(|s| s.pull(1, B::Pause))
         .when(|s| s.pull(2, B::Pause))
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .when(|s| s.release_brake(1))
         .then_status(S::Paused)
         .refuses("braked", Scenario::resume)
@@ -90,9 +90,9 @@ fn release_before_the_confirmation_resumes_after_it() {
         .when(|s| s.pull(1, B::Pause))
         .when(|s| s.release_brake(1))
         .then_status(S::Pausing)
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .then_event("ResumeRequested")
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_status(S::Running);
 }
 
@@ -101,7 +101,7 @@ fn agent_that_ignores_the_pause_is_escalated_and_ended() {
     let timeout = Deadlines::default().stop_timeout.as_secs();
     Scenario::running()
         .when(|s| s.pull(1, B::Pause))
-        .told_received()
+        .receives()
         .when(|s| s.clock(timeout, ProcessState::Alive))
         .then_events(&["HoldEscalated", "RunStopOrdered"])
         .then(stage, &HoldStage::Escalated)
@@ -112,7 +112,7 @@ fn agent_that_ignores_the_pause_is_escalated_and_ended() {
         .when(|s| s.release_brake(1))
         .then_status(S::Resuming)
         .wakes()
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_status(S::Running);
 }
 
@@ -138,14 +138,14 @@ fn held_session_is_unreachable_while_its_run_is_silent() {
         .when(|s| s.clock_with_heartbeats(90))
         .then_event("RunReachable")
         .then(stage, &HoldStage::Requested)
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .then(stage, &HoldStage::Confirmed);
 }
 
 #[test]
 fn process_of_an_adapter_that_cannot_pause_is_ended() {
     Scenario::running()
-        .told(AgentFact::SidecarReady(Capabilities { pause: false, ..can_all() }))
+        .observes(AgentFact::SidecarReady(Capabilities { pause: false, ..can_all() }))
         .when(|s| s.pull(1, B::Pause))
         .then_events(&["Held", "PauseRequested", "RunStopOrdered"])
         .when(|s| s.die(true))
@@ -171,20 +171,21 @@ fn held_session_keeps_its_requests_and_their_time() {
     let settings = SessionSettings { request_timeout_seconds: 600, ..settings() };
     let mut scenario = Scenario::with(settings);
     scenario.allocate();
-    let scenario = scenario.told(AgentFact::SidecarReady(can_all())).told(starts("t1")).told(asks("q1"));
+    let scenario =
+        scenario.observes(AgentFact::SidecarReady(can_all())).observes(starts("t1")).observes(asks("q1"));
     let expires = |s: &Scenario| s.conv.session.pending_requests()[0].expires_at.unwrap();
     let left = expires(&scenario).since(scenario.now);
     let scenario = scenario
         .when(|s| s.pull(1, B::Pause))
         .then_status(S::Pausing)
         .refuses("braked", |s| s.answer("q1"))
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .then_status(S::Paused)
         .then(|s| s.conv.session.pending_requests().len(), &1)
         .when(|s| s.clock_with_heartbeats(1200))
         .then_status(S::Paused)
         .when(|s| s.release_brake(1))
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_status(S::WaitingForInput);
     assert_eq!(expires(&scenario).since(scenario.now), left, "the brake takes no time from the owner");
     scenario.when(|s| s.answer("q1")).then_status(S::Running);
@@ -193,7 +194,7 @@ fn held_session_keeps_its_requests_and_their_time() {
 #[test]
 fn killed_waiting_session_waits_again_without_a_process() {
     Scenario::running()
-        .told(asks("q1"))
+        .observes(asks("q1"))
         .when(|s| s.pull(1, B::Kill))
         .when(|s| s.die(true))
         .then_hibernated(S::Paused)
@@ -210,18 +211,18 @@ fn hold_applies_in_the_commit_that_resolves_the_status() {
         .when(|s| s.pull(1, B::Pause))
         .then_events(&["Held"])
         .then_status(S::Resuming)
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_event("Resumed")
         .then_event("PauseRequested")
         .then_status(S::Pausing);
     Scenario::in_status(S::Interrupting)
         .when(|s| s.pull(1, B::Pause))
-        .told_done(C::Interrupt)
+        .confirms(C::Interrupt)
         .then_status(S::Interrupted)
         .then(stage, &HoldStage::Confirmed);
     Scenario::in_status(S::Pausing)
         .when(|s| s.pull(1, B::Pause))
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .when(|s| s.release_brake(1))
         .then_status(S::Paused);
 }
@@ -233,7 +234,7 @@ fn turn_that_starts_under_a_brake_is_paused_at_once() {
         .when(|s| s.pull(1, B::Pause))
         .then_status(S::Idle)
         .then(stage, &HoldStage::Requested)
-        .told(starts("t2"))
+        .observes(starts("t2"))
         .then_status(S::Pausing);
 }
 
@@ -253,7 +254,7 @@ fn launch_is_ended_and_the_session_starts_after_the_release() {
     let scenario = Scenario::launching()
         .when(|s| s.pull(1, B::Pause))
         .then_events(&["Held", "RunStopOrdered", "SlotWanted", "StartBraked"])
-        .told(AgentFact::SidecarReady(can_all()))
+        .observes(AgentFact::SidecarReady(can_all()))
         .then_status(S::Queued)
         .when(|s| s.die(true))
         .then_status(S::Queued)
@@ -267,8 +268,8 @@ fn launch_is_ended_and_the_session_starts_after_the_release() {
 fn activity_after_the_confirmation_ends_the_process() {
     Scenario::running()
         .when(|s| s.pull(1, B::Pause))
-        .told_done(C::Pause)
-        .told(said())
+        .confirms(C::Pause)
+        .observes(said())
         .then_events(&["AfterStopActivity", "HoldEscalated", "RunStopOrdered", "AgentMessageRecorded"])
         .then(stage, &HoldStage::Escalated);
 }
@@ -277,9 +278,9 @@ fn activity_after_the_confirmation_ends_the_process() {
 fn held_session_can_be_cancelled() {
     Scenario::running()
         .when(|s| s.pull(1, B::Pause))
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .when(Scenario::cancel)
-        .told_done(C::Stop)
+        .confirms(C::Stop)
         .then_status(S::Cancelled)
         .then(|s| s.conv.session.is_held(), &false);
 }
@@ -288,11 +289,11 @@ fn held_session_can_be_cancelled() {
 fn turn_end_of_a_held_session_counts_after_the_release() {
     Scenario::running()
         .when(|s| s.pull(1, B::Pause))
-        .told(completes("t1"))
-        .told_done(C::Pause)
+        .observes(completes("t1"))
+        .confirms(C::Pause)
         .then_status(S::Paused)
         .when(|s| s.release_brake(1))
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_status(S::Idle);
 }
 

@@ -36,9 +36,9 @@ fn recorded(scenario: &Scenario) -> RecordedHandoff {
 
 /// An exhausted session with its document, whose run has ended.
 fn over() -> (Scenario, SessionChain) {
-    let scenario = Scenario::running().told(AgentFact::ContextExhausted);
+    let scenario = Scenario::running().observes(AgentFact::ContextExhausted);
     let chain = begun(&scenario);
-    let mut scenario = scenario.told(written("half"));
+    let mut scenario = scenario.observes(written("half"));
     scenario.die(true).unwrap();
     (scenario, chain)
 }
@@ -53,7 +53,7 @@ fn hand_over(scenario: &mut Scenario, chain: &mut SessionChain) -> HandedOver {
 
 #[test]
 fn first_exhaustion_starts_a_chain_and_later_ones_do_not() {
-    let scenario = Scenario::running().told(AgentFact::ContextExhausted);
+    let scenario = Scenario::running().observes(AgentFact::ContextExhausted);
     let first = &scenario.conv.session;
     let (chain, events) = SessionChain::from_handoff(&scenario.last, first, scenario.now).unwrap();
     assert_eq!(Some(chain.id()), first.chain_id());
@@ -73,11 +73,12 @@ fn first_exhaustion_starts_a_chain_and_later_ones_do_not() {
     let mut ctx = DomainContext::new(scenario.now, Deadlines::default(), &mut scenario.ids);
     pool.allocate(&mut next.session, &mut ctx).unwrap();
     scenario.conv = next;
-    let scenario = scenario.told(AgentFact::SidecarReady(crate::scenario::can_all())).told(starts("t1"));
-    let handed_over = scenario.clone().told(AgentFact::HandedOver { reason: "full".to_owned() });
+    let scenario =
+        scenario.observes(AgentFact::SidecarReady(crate::scenario::can_all())).observes(starts("t1"));
+    let handed_over = scenario.clone().observes(AgentFact::HandedOver { reason: "full".to_owned() });
     let chain_id = Some(chain.id());
     assert_eq!(handed_over.last[0], SessionEvent::VoluntaryHandoff { reason: "full".to_owned(), chain_id });
-    let scenario = scenario.told(AgentFact::ContextExhausted);
+    let scenario = scenario.observes(AgentFact::ContextExhausted);
     assert_eq!(scenario.last[0], SessionEvent::ContextExhausted { chain_id });
     assert_eq!(scenario.conv.session.chain_id(), chain_id);
     assert_eq!(SessionChain::from_handoff(&scenario.last, &scenario.conv.session, scenario.now), None);
@@ -89,17 +90,17 @@ fn exhausted_agent_is_stopped_after_its_document_or_timeout() {
     let stopped = |scenario: &Scenario| {
         scenario.last.iter().any(|event| matches!(event, SessionEvent::RunStopOrdered { .. }))
     };
-    let waiting = Scenario::running().told(AgentFact::ContextExhausted);
+    let waiting = Scenario::running().observes(AgentFact::ContextExhausted);
     assert!(!stopped(&waiting) && waiting.conv.session.awaits_document());
-    assert!(stopped(&waiting.clone().told(written("half"))));
-    assert!(stopped(&waiting.clone().told(ends(true))), "an end with an error ends it too");
+    assert!(stopped(&waiting.clone().observes(written("half"))));
+    assert!(stopped(&waiting.clone().observes(ends(true))), "an end with an error ends it too");
     let mut late = waiting;
     late.clock_with_heartbeats(119).unwrap();
     assert!(!stopped(&late) && late.conv.session.awaits_document());
     late.clock_with_heartbeats(2).unwrap();
     assert!(stopped(&late));
     // If the document came first, there is nothing to wait for.
-    assert!(stopped(&Scenario::running().told(written("half")).told(AgentFact::ContextExhausted)));
+    assert!(stopped(&Scenario::running().observes(written("half")).observes(AgentFact::ContextExhausted)));
 }
 
 /// The API call and the raw event of one handoff count once, in either order (decision 34).
@@ -119,21 +120,21 @@ fn duplicate_handoff_counts_once() {
     assert!(scenario.last.contains(&handoff), "{:?}", scenario.last);
     assert!(!scenario.happened("ContextExhausted"), "{:?}", scenario.last);
     let first = recorded(&scenario);
-    let scenario = scenario.told(over()).told(written("half"));
+    let scenario = scenario.observes(over()).observes(written("half"));
     assert_eq!(recorded(&scenario), first);
     assert!(scenario.last.is_empty());
 }
 
 #[test]
 fn agent_document_replaces_a_synthesized_one_only() {
-    let mut scenario = Scenario::running().told(AgentFact::ContextExhausted);
+    let mut scenario = Scenario::running().observes(AgentFact::ContextExhausted);
     let synthesized =
         HandoffDocument::synthesized(scenario.conv.session.handoff_source(&["I read the tests.".to_owned()]));
     scenario
         .commit::<SessionError>(|conv, ctx| Ok(conv.session.record_handoff(synthesized.clone(), ctx)))
         .unwrap();
     assert!(recorded(&scenario).document.summary.as_str().contains("I read the tests."));
-    let mut scenario = scenario.told(written("half"));
+    let mut scenario = scenario.observes(written("half"));
     assert_eq!(recorded(&scenario).document, document("half"));
     scenario.commit::<SessionError>(|conv, ctx| Ok(conv.session.record_handoff(synthesized, ctx))).unwrap();
     assert_eq!(recorded(&scenario).document, document("half"));
@@ -149,7 +150,7 @@ fn synthesized_document_lists_tasks_and_stays_within_bounds() {
         updated_at: Scenario::new().now,
     };
     let tasks: Vec<_> = (0..100).map(|n| task(&n.to_string(), SessionTaskStatus::Pending)).collect();
-    let scenario = Scenario::running().told(AgentFact::TasksReplaced(tasks));
+    let scenario = Scenario::running().observes(AgentFact::TasksReplaced(tasks));
     let words = vec!["ä\0".repeat(5000); 9];
     let document = HandoffDocument::synthesized(scenario.conv.session.handoff_source(&words));
     assert!(document.synthesized && document.remaining_work.as_str().contains("task 0"));
@@ -167,8 +168,8 @@ fn task_list_is_replaced_as_a_whole() {
         updated_at: Scenario::new().now,
     };
     let scenario = Scenario::running()
-        .told(AgentFact::TasksReplaced(vec![task("1"), task("2")]))
-        .told(AgentFact::TasksReplaced(vec![task("3")]));
+        .observes(AgentFact::TasksReplaced(vec![task("1"), task("2")]))
+        .observes(AgentFact::TasksReplaced(vec![task("3")]));
     assert_eq!(scenario.last, [SessionEvent::TaskListUpdated { task_count: 1, completed_count: 1 }]);
     let tasks = &scenario.conv.session.task_list().unwrap().tasks;
     assert_eq!(tasks.iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), ["3"]);
@@ -188,10 +189,10 @@ fn continuation_inherits_from_its_predecessor() {
     let scenario = Scenario::running()
         .when(|s| s.follow_up(1))
         .when(|s| s.follow_up(2))
-        .told(used("0.4"))
-        .told(AgentFact::ContextExhausted);
+        .observes(used("0.4"))
+        .observes(AgentFact::ContextExhausted);
     let mut chain = begun(&scenario);
-    let mut scenario = scenario.told(written("half"));
+    let mut scenario = scenario.observes(written("half"));
     scenario.die(true).unwrap();
     assert!(chain.waits_for_continuation(&scenario.conv.session));
     let before = scenario.conv.clone();
@@ -221,9 +222,9 @@ fn continuation_inherits_from_its_predecessor() {
 #[test]
 fn unacknowledged_messages_move_and_uncertain_ones_remain() {
     let scenario = Scenario::running().when(|s| s.steer(1));
-    let scenario = scenario.told(AgentFact::ContextExhausted);
+    let scenario = scenario.observes(AgentFact::ContextExhausted);
     let mut chain = begun(&scenario);
-    let mut scenario = scenario.told(written("half"));
+    let mut scenario = scenario.observes(written("half"));
     scenario.die(false).unwrap();
     let handed = hand_over(&mut scenario, &mut chain);
     let [message] = handed.continuation.queue.messages() else { panic!("one message") };
@@ -253,9 +254,9 @@ fn the_slot_goes_to_the_continuation() {
 /// If the budget is used up, the continuation stays Queued until the cap is raised (decision 33).
 #[test]
 fn unaffordable_continuation_waits_for_the_cap() {
-    let scenario = Scenario::running().told(AgentFact::ContextExhausted);
+    let scenario = Scenario::running().observes(AgentFact::ContextExhausted);
     let mut chain = begun(&scenario);
-    let mut scenario = scenario.told(written("half")).told(used("1.2"));
+    let mut scenario = scenario.observes(written("half")).observes(used("1.2"));
     scenario.die(true).unwrap();
     let mut next = hand_over(&mut scenario, &mut chain).continuation.session;
     let mut pool = SessionPool::default();
@@ -273,7 +274,7 @@ fn unaffordable_continuation_waits_for_the_cap() {
 fn late_spend_counts_once() {
     let (mut scenario, mut chain) = over();
     let mut next = hand_over(&mut scenario, &mut chain).continuation.session;
-    scenario.tell_late(used("0.9"));
+    scenario.observe_late(used("0.9"));
     assert!(scenario.last.contains(&SessionEvent::LateSpend { total_cost_usd: usd("0.9") }));
     let events = next.carry_spend(usd("0.9"));
     assert!(events.iter().any(|event| matches!(event, SessionEvent::BudgetWarning { .. })));
@@ -289,7 +290,7 @@ fn late_document_replaces_the_first_or_is_reported() {
     let (mut scenario, mut chain) = over();
     let from = scenario.conv.session.id();
     let mut next = hand_over(&mut scenario, &mut chain).continuation;
-    let scenario = scenario.told(written("more"));
+    let scenario = scenario.observes(written("more"));
     let late = recorded(&scenario);
     assert_eq!(chain.correct_document(from, &late).len(), 1);
     assert_eq!(chain.correct_document(from, &late), Vec::new(), "an identical document");
@@ -405,7 +406,7 @@ fn owner_attaches_a_session_when_the_current_one_has_ended() {
         let open = matches!(status, S::Cancelled | S::Completed | S::Failed);
         assert_eq!(chain.ensure_open(&scenario.conv.session).is_ok(), open, "{status}");
     }
-    let mut failed = Scenario::running().told(used("0.3")).when(|s| s.follow_up(1)).told(ends(true));
+    let mut failed = Scenario::running().observes(used("0.3")).when(|s| s.follow_up(1)).observes(ends(true));
     failed.die(true).unwrap();
     let (owner, objective) =
         (failed.conv.session.owner_id().clone(), failed.conv.session.objective().clone());

@@ -30,7 +30,7 @@ fn working_with(capabilities: Capabilities) -> Scenario {
         workstream: WorkstreamId::parse("api").unwrap(),
     });
     scenario.allocate();
-    scenario.told(AgentFact::SidecarReady(capabilities)).told(starts("t1")).told(used("0.1"))
+    scenario.observes(AgentFact::SidecarReady(capabilities)).observes(starts("t1")).observes(used("0.1"))
 }
 
 fn causes(scenario: &Scenario) -> Vec<Cause> {
@@ -64,7 +64,7 @@ fn changed(now: Timestamp) -> ControlModeSetting {
 
 #[test]
 fn decision_makes_a_checkpoint_with_what_waits() {
-    let scenario = working().told(asks("q1")).told(shows("p1"));
+    let scenario = working().observes(asks("q1")).observes(shows("p1"));
     let checkpoints = scenario.conv.session.checkpoints().to_vec();
     assert_eq!(causes(&scenario), [Cause::Decision, Cause::Decision]);
     assert_eq!(checkpoints[1].pending_decision_ids, open(&scenario));
@@ -74,7 +74,7 @@ fn decision_makes_a_checkpoint_with_what_waits() {
 
 #[test]
 fn repeated_question_makes_no_second_checkpoint() {
-    working().told(asks("q1")).told(asks("q1")).then(causes, &vec![Cause::Decision]);
+    working().observes(asks("q1")).observes(asks("q1")).then(causes, &vec![Cause::Decision]);
 }
 
 /// S2, "Capability-gated lifecycle semantics"; decision 94.
@@ -89,7 +89,7 @@ fn pause_of_an_agent_that_cannot_pause_ends_its_process() {
         .then(causes, &vec![Cause::Pause])
         .when(Scenario::resume)
         .wakes()
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_status(S::Running);
 }
 
@@ -98,13 +98,14 @@ fn confirmed_pause_makes_a_checkpoint() {
     working()
         .when(Scenario::pause)
         .then(causes, &Vec::new())
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .then(causes, &vec![Cause::Pause]);
 }
 
 #[test]
 fn last_three_checkpoints_are_kept() {
-    let scenario = working().told(asks("q1")).told(asks("q2")).told(asks("q3")).told(asks("q4"));
+    let scenario =
+        working().observes(asks("q1")).observes(asks("q2")).observes(asks("q3")).observes(asks("q4"));
     assert_eq!(pending(&scenario), [2, 3, 4]);
     let stored = serde_json::to_value(&scenario.conv.session).unwrap();
     let loaded: AgentSession = serde_json::from_value(stored).unwrap();
@@ -113,7 +114,7 @@ fn last_three_checkpoints_are_kept() {
 
 #[test]
 fn session_outside_of_projects_has_no_checkpoints() {
-    let scenario = Scenario::running().told(used("0.1")).told(asks("q1"));
+    let scenario = Scenario::running().observes(used("0.1")).observes(asks("q1"));
     assert_eq!(causes(&scenario), []);
     let stored = serde_json::to_value(&scenario.conv.session).unwrap();
     assert!(stored.get("checkpoints").is_none() && stored.get("kill").is_none());
@@ -121,12 +122,12 @@ fn session_outside_of_projects_has_no_checkpoints() {
 
 #[test]
 fn kill_within_its_grace_period_keeps_the_state() {
-    let scenario = working().told(asks("q1"));
+    let scenario = working().observes(asks("q1"));
     let waits = open(&scenario);
     let scenario = scenario
         .when(|s| s.kill(Grace::Within(Duration::from_secs(10))))
         .then_status(S::Cancelling)
-        .told_done(C::Stop)
+        .confirms(C::Stop)
         .then_status(S::Cancelled);
     let outcome = scenario.conv.session.kill_outcome().unwrap();
     assert!(outcome.is_clean);
@@ -138,7 +139,7 @@ fn kill_within_its_grace_period_keeps_the_state() {
 fn agent_that_outlasts_its_grace_period_is_ended_unclean() {
     let scenario = working()
         .when(|s| s.kill(Grace::Within(Duration::from_secs(10))))
-        .told_received()
+        .receives()
         .then(|s| s.conv.session.kill_outcome().is_some(), &false)
         .when(|s| s.clock(9, ProcessState::Alive))
         .then(|s| matches!(s.conv.session.run().unwrap().phase, RunPhase::Live), &true)
@@ -153,7 +154,7 @@ fn agent_that_outlasts_its_grace_period_is_ended_unclean() {
 fn second_kill_shortens_the_grace_period_only() {
     working()
         .when(|s| s.kill(Grace::Within(Duration::from_secs(20))))
-        .told_received()
+        .receives()
         .when(|s| s.kill(Grace::Within(Duration::from_secs(5))))
         .when(|s| s.kill(Grace::Within(Duration::from_secs(30))))
         .when(|s| s.clock(5, ProcessState::Alive))
@@ -166,7 +167,7 @@ fn second_kill_shortens_the_grace_period_only() {
 fn kill_without_a_grace_period_has_the_limit_of_a_stop() {
     working()
         .when(|s| s.kill(Grace::Unlimited))
-        .told_received()
+        .receives()
         .when(|s| s.clock_with_heartbeats(59))
         .then_events(&[])
         .then_status(S::Cancelling)
@@ -200,9 +201,9 @@ fn kill_without_grace_leaves_no_state() {
 
 #[test]
 fn crash_makes_a_checkpoint_with_what_waited() {
-    let scenario = working().told(asks("q1"));
+    let scenario = working().observes(asks("q1"));
     let waits = open(&scenario);
-    let scenario = scenario.told(ends(true)).then_status(S::Failed);
+    let scenario = scenario.observes(ends(true)).then_status(S::Failed);
     let latest = scenario.conv.session.checkpoints().last().unwrap();
     assert_eq!(latest.serialized_by, Cause::CrashRecovery);
     assert_eq!(latest.pending_decision_ids, waits);
@@ -212,7 +213,7 @@ fn crash_makes_a_checkpoint_with_what_waited() {
 #[test]
 fn killed_work_of_an_exhausted_session_is_not_continued() {
     let scenario = working()
-        .told(AgentFact::ContextExhausted)
+        .observes(AgentFact::ContextExhausted)
         .then(|s| s.conv.session.awaits_document(), &true)
         .when(|s| s.kill(Grace::Unlimited))
         .then_events(&["WorkStopped", "RunStopOrdered"])
@@ -231,14 +232,14 @@ fn running_agent_restarts_and_continues_by_itself() {
         .when(|s| s.restart(&mode))
         .then_events(&["ProcessRestartRequested", "PauseRequested"])
         .then(|s| s.conv.session.paused_reason(), &Some(PausedReason::Restart))
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .then_event("RunStopOrdered")
         .then(causes, &vec![Cause::Pause]);
     let scenario = scenario.when(|s| s.die(true)).then_event("ResumeRequested").then_status(S::Resuming);
     assert_ne!(scenario.run(), first);
     scenario
-        .told(AgentFact::SidecarReady(can_all()))
-        .told_done(C::Resume)
+        .observes(AgentFact::SidecarReady(can_all()))
+        .confirms(C::Resume)
         .then_status(S::Running)
         .when(|s| s.restart(&mode))
         .then_events(&[]);
@@ -258,7 +259,7 @@ fn restart_is_requested_once_for_each_mode() {
 
 #[test]
 fn resting_and_waiting_agents_restart_with_their_next_work() {
-    for scenario in [working().told(completes("t1")), working().told(asks("q1"))] {
+    for scenario in [working().observes(completes("t1")), working().observes(asks("q1"))] {
         let mut scenario = scenario;
         scenario.now = scenario.now + Duration::from_secs(1);
         let (mode, status) = (changed(scenario.now), scenario.conv.session.status());
@@ -278,7 +279,7 @@ fn restart_under_a_brake_waits_for_the_release() {
     let mode = changed(scenario.now);
     scenario
         .when(|s| s.pull(1, BrakeBehavior::Pause))
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .when(|s| s.restart(&mode))
         .then_events(&["ProcessRestartRequested"])
         .then_status(S::Paused)
@@ -293,7 +294,7 @@ fn restart_of_a_paused_agent_does_not_wait_for_a_sent_message() {
     let mode = changed(scenario.now);
     scenario
         .when(|s| s.pull(1, BrakeBehavior::Pause))
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .when(|s| s.restart(&mode))
         .then_events(&["ProcessRestartRequested"])
         .when(|s| s.release_brake(1))
@@ -328,10 +329,10 @@ fn cancelled_session_gives_up_its_restart() {
     scenario
         .when(|s| s.restart(&mode))
         .when(|s| s.kill(Grace::Unlimited))
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .then_status(S::Cancelling)
         .then(resumes, &false)
-        .told_done(C::Stop)
+        .confirms(C::Stop)
         .then_status(S::Cancelled)
         .then(resumes, &false);
 }

@@ -9,7 +9,7 @@ use pilothouse_domain::value::{ContextPolicy, McpToolDefinition, ServerUri, Skil
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use super::skills::{SkillScene, sub_agent, tool};
+use super::skills::{SkillScenario, sub_agent, tool};
 
 fn at(tool: McpToolDefinition, server: &str) -> McpToolDefinition {
     McpToolDefinition { server_uri: ServerUri::parse(server).unwrap(), ..tool }
@@ -117,7 +117,7 @@ fn oversized_parts_are_omitted_and_named() {
 #[test]
 fn full_skill_fits_into_a_command() {
     let heavy = "\u{1}".repeat(2000);
-    let mut scenario = SkillScene::created();
+    let mut scenario = SkillScenario::created();
     while scenario.last.is_ok() {
         scenario = scenario.learns(&heavy);
     }
@@ -128,7 +128,7 @@ fn full_skill_fits_into_a_command() {
 
 #[test]
 fn a_consolidation_gets_the_instructions_and_the_pills() {
-    let scenario = SkillScene::with_pills(2);
+    let scenario = SkillScenario::with_pills(2);
     let prompt = consolidation_prompt(&scenario.skill, scenario.skill.active_pills());
     for part in ["Skill Improvement", "Test first.", "lesson 0", "lesson 1"] {
         assert!(prompt.contains(part), "{part}");

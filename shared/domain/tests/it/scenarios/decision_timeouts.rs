@@ -53,7 +53,7 @@ pub(crate) fn under(scenario: Scenario, policy: DecisionTimeoutPolicy, mut fact:
         }
         _ => panic!("a request"),
     }
-    scenario.told(fact)
+    scenario.observes(fact)
 }
 
 /// A request for permission, judged as an action of this kind and severity.
@@ -141,7 +141,7 @@ fn harmless_call_is_approved_at_the_due_tick() {
     assert_eq!(ReportedOutcome::of_decision(&resolving).unwrap().outcome, TrustOutcome::DecisionAutoResolved);
 
     // The result of the call shows that the agent has the approval.
-    resolved = resolved.told(AgentFact::ToolEnded { call: call("q1"), is_error: false, subagent: None });
+    resolved = resolved.observes(AgentFact::ToolEnded { call: call("q1"), is_error: false, subagent: None });
     assert_eq!(decision(&resolved).status(), DecisionStatus::AutoResolved);
 }
 
@@ -273,11 +273,11 @@ fn time_starts_again_after_a_brake() {
     let mut released = asked
         .when(|s| wait(s, 15))
         .when(|s| s.pull(1, BrakeBehavior::Pause))
-        .told_done(LifecycleCommand::Pause)
+        .confirms(LifecycleCommand::Pause)
         .when(|s| s.clock_with_heartbeats(600))
         .then_status(S::Paused)
         .when(|s| s.release_brake(1))
-        .told_done(LifecycleCommand::Resume)
+        .confirms(LifecycleCommand::Resume)
         .then_status(S::WaitingForInput);
     wait(&mut released, 0).unwrap();
     assert_eq!(due(&released), Some(Tick::new(635)));

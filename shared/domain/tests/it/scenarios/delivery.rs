@@ -51,14 +51,14 @@ fn steering_is_sent_at_once_and_delivered_when_acknowledged() {
         .when(|s| s.steer(1))
         .then_events(&["MessageEnqueued", "MessageDispatched"])
         .then(|s| s.last[0].clone(), &enqueued)
-        .told(AgentFact::MessageInjecting(message(1)))
+        .observes(AgentFact::MessageInjecting(message(1)))
         .then_queue(&[1], &[1])
-        .told(injected(1))
+        .observes(injected(1))
         .then(|s| s.last.clone(), &vec![delivered])
         .then_queue(&[], &[])
         .then(closed, &vec![(message(1), MessageStatus::Delivered)])
         .then(|s| s.conv.closed_messages[0].delivered_at, &Some(now))
-        .told(injected(1))
+        .observes(injected(1))
         .then_events(&[])
         .refuses("not-found", |s| s.commit(|c, _| c.cancel_message(message(1))));
 }
@@ -69,14 +69,14 @@ fn follow_ups_are_sent_one_per_turn() {
         .when(|s| s.follow_up(1))
         .when(|s| s.follow_up(2))
         .then_queue(&[1, 2], &[])
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .then_events(&["TurnCompleted", "MessageDispatched"])
         .then_queue(&[1, 2], &[1])
-        .told(injected(1))
+        .observes(injected(1))
         .then_queue(&[2], &[])
-        .told(starts_with("t2", 1))
+        .observes(starts_with("t2", 1))
         .then_queue(&[2], &[])
-        .told(completes("t2"))
+        .observes(completes("t2"))
         .then_queue(&[2], &[2]);
 }
 
@@ -87,7 +87,7 @@ fn idle_session_sends_immediate_messages_first() {
         .when(|s| s.steer(2))
         .when(|s| s.steer(3))
         .then_queue(&[2, 3, 1], &[])
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .then_queue(&[2, 3, 1], &[2]);
 }
 
@@ -112,7 +112,7 @@ fn waiting_suspended_and_intermediate_sessions_keep_messages() {
         .when(|s| s.follow_up(1))
         .when(|s| s.steer(2))
         .when(|s| s.resume())
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_queue(&[2, 1], &[2]);
 }
 
@@ -128,7 +128,7 @@ fn completed_sessions_cancel_open_messages_and_failed_keep_them() {
     Scenario::running()
         .when(|s| s.follow_up(1))
         .when(|s| s.cancel())
-        .told_done(C::Stop)
+        .confirms(C::Stop)
         .then_event("MessageCancelled")
         .then_queue(&[], &[]);
     Scenario::running()
@@ -138,8 +138,8 @@ fn completed_sessions_cancel_open_messages_and_failed_keep_them() {
         .then_queue(&[1], &[])
         .when(|s| s.retry())
         .wakes()
-        .told(starts("t2"))
-        .told(completes("t2"))
+        .observes(starts("t2"))
+        .observes(completes("t2"))
         .then_queue(&[1], &[1]);
 }
 
@@ -151,7 +151,7 @@ fn messages_pending_at_an_interrupt_wait_for_their_owner() {
             .when(|s| s.follow_up(2))
             .when(|s| s.interrupt())
             .then_event("MessagesHeld")
-            .told_done(C::Interrupt)
+            .confirms(C::Interrupt)
             .then_status(S::Interrupted)
             .then_queue(&[1, 2], &[])
     };
@@ -179,7 +179,7 @@ fn message_sent_during_an_interrupt_is_not_held() {
         .when(|s| s.interrupt())
         .when(|s| s.steer(2))
         .then_events(&["MessageEnqueued", "MessagesReleased"])
-        .told_done(C::Interrupt)
+        .confirms(C::Interrupt)
         .then_events(&["Interrupted", "MessageDispatched"])
         .then_queue(&[2, 1], &[2]);
 }
@@ -269,8 +269,8 @@ fn images_stay_with_their_message_until_its_delivery() {
         .then(shown, &Some(vec![image("a")]))
         .when(|s| s.commit(|c, _| c.queue.edit(message(1), edited.clone())))
         .then(|s| s.conv.queue.get(message(1)).unwrap().images.clone(), &vec![image("a")])
-        .told(completes("t1"))
-        .told(starts_with("t2", 1))
+        .observes(completes("t1"))
+        .observes(starts_with("t2", 1))
         .then(shown, &Some(vec![image("a")]))
         .then(|s| s.conv.closed_messages.last().unwrap().images.clone(), &vec![image("a")]);
 }
@@ -319,18 +319,18 @@ fn steering_for_an_ended_turn_is_not_sent() {
     let to_turn_1 = |s: &mut Scenario| s.send(1, MessagePriority::Immediate, Some("t1"));
     Scenario::running().when(to_turn_1).then_queue(&[1], &[1]);
     Scenario::idle().refuses("turn-over", to_turn_1);
-    Scenario::idle().told(starts("t2")).refuses("turn-over", to_turn_1);
+    Scenario::idle().observes(starts("t2")).refuses("turn-over", to_turn_1);
     // The turn ended before the message could be sent.
     Scenario::in_status(S::WaitingForInput)
         .when(to_turn_1)
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .then_event("MessageCancelled")
         .then_queue(&[], &[]);
     // The turn ended before the sidecar received the message.
     let scenario = Scenario::running().when(to_turn_1);
     let command = dispatched(&scenario);
     scenario
-        .told(AgentFact::CommandRefused { command, code: "turn-over".to_owned(), message: String::new() })
+        .observes(AgentFact::CommandRefused { command, code: "turn-over".to_owned(), message: String::new() })
         .then_event("MessageCancelled")
         .then_queue(&[], &[]);
 }
@@ -342,10 +342,10 @@ fn message_refused_by_the_sidecar_waits_for_its_owner() {
     let refused =
         |code: &str| AgentFact::CommandRefused { command, code: code.to_owned(), message: String::new() };
     scenario
-        .told(refused("busy"))
+        .observes(refused("busy"))
         .then_events(&["CommandRefused", "MessageReturned", "MessagesHeld"])
         .then_queue(&[1], &[])
-        .told(refused("turn-over"))
+        .observes(refused("turn-over"))
         .then_queue(&[1], &[]);
 }
 
@@ -355,9 +355,9 @@ fn message_that_the_agent_may_have_is_not_sent_again() {
     let command = dispatched(&scenario);
     let code = "delivery-uncertain".to_owned();
     let scenario = scenario
-        .told(AgentFact::CommandRefused { command, code, message: String::new() })
+        .observes(AgentFact::CommandRefused { command, code, message: String::new() })
         .then_events(&["CommandRefused", "MessageDeliveryUncertain"])
-        .told(completes("t1"));
+        .observes(completes("t1"));
     let [message] = scenario.conv.queue.messages() else { panic!("one message") };
     assert!(message.delivery_uncertain && !message.sent);
 }
@@ -369,8 +369,8 @@ fn a_late_refusal_drops_no_other_message() {
     let command = dispatched(&scenario);
     scenario
         .when(|s| s.follow_up(2))
-        .told(injected(1))
-        .told(AgentFact::CommandRefused { command, code: "turn-over".to_owned(), message: String::new() })
+        .observes(injected(1))
+        .observes(AgentFact::CommandRefused { command, code: "turn-over".to_owned(), message: String::new() })
         .then_no_event("MessageCancelled");
 }
 
@@ -379,11 +379,11 @@ fn message_is_delivered_whatever_the_outcome_of_its_turn() {
     Scenario::running()
         .when(|s| s.steer(1))
         .when(|s| s.interrupt())
-        .told(completes("t1"))
-        .told(starts_with("t2", 1))
+        .observes(completes("t1"))
+        .observes(starts_with("t2", 1))
         .then_taken(FactOutcome::Deferred)
         .then_events(&["MessageDelivered"])
-        .told_done(C::Interrupt)
+        .confirms(C::Interrupt)
         .then_status(S::Interrupted)
         .when(|s| s.steer(2))
         .then_queue(&[2], &[2]);
@@ -395,8 +395,8 @@ fn message_injected_during_an_interrupt_blocks_nothing() {
     Scenario::running()
         .when(|s| s.steer(1))
         .when(|s| s.interrupt())
-        .told(injected(1))
-        .told_done(C::Interrupt)
+        .observes(injected(1))
+        .confirms(C::Interrupt)
         .when(|s| s.steer(2))
         .then_queue(&[2], &[2]);
 }
@@ -404,12 +404,12 @@ fn message_injected_during_an_interrupt_blocks_nothing() {
 #[test]
 fn message_whose_turn_began_during_an_interrupt_blocks_nothing() {
     Scenario::launching()
-        .told(AgentFact::SidecarReady(crate::scenario::can_all()))
+        .observes(AgentFact::SidecarReady(crate::scenario::can_all()))
         .when(|s| s.steer(1))
         .when(Scenario::interrupt)
-        .told(starts("t1"))
-        .told(injected(1))
-        .told_done(C::Interrupt)
+        .observes(starts("t1"))
+        .observes(injected(1))
+        .confirms(C::Interrupt)
         .then_status(S::Interrupted)
         .when(|s| s.steer(2))
         .then_queue(&[2], &[2]);
@@ -420,7 +420,7 @@ fn crash_before_the_agent_leaves_the_message_uncertain() {
     let dead = |drained: bool| {
         Scenario::idle()
             .when(|s| s.steer(1))
-            .told(AgentFact::MessageInjecting(message(1)))
+            .observes(AgentFact::MessageInjecting(message(1)))
             .when(move |s| s.die(drained))
     };
     for drained in [true, false] {
@@ -439,7 +439,7 @@ fn crash_before_the_agent_leaves_the_message_uncertain() {
         .then_queue(&[1], &[1]);
     // The agent had received it after all.
     dead(true)
-        .told_late(injected(1))
+        .observes_late(injected(1))
         .then_events(&["MessageDelivered"])
         .then_taken(FactOutcome::Applied)
         .then_queue(&[], &[]);
@@ -478,7 +478,7 @@ fn run_that_is_no_longer_needed_is_not_started() {
 }
 
 fn running_that_can(can: Capabilities) -> Scenario {
-    Scenario::launching().told(AgentFact::SidecarReady(can)).told(starts("t1"))
+    Scenario::launching().observes(AgentFact::SidecarReady(can)).observes(starts("t1"))
 }
 
 #[test]
@@ -492,7 +492,7 @@ fn immediate_message_waits_for_turn_end_without_steering() {
         .when(|s| s.steer(3))
         .then_events(&["MessageEnqueued"])
         .refuses("not-supported", |s| s.send(4, MessagePriority::Immediate, Some("t1")))
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .then_events(&["TurnCompleted", "MessageDispatched"])
         .then_queue(&[2, 3, 1], &[2]);
 }
@@ -500,19 +500,20 @@ fn immediate_message_waits_for_turn_end_without_steering() {
 #[test]
 fn missing_agent_ability_is_reported_once() {
     let can = Capabilities { plans: false, context_usage: false, ..can_all() };
-    let scenario = Scenario::launching().told(AgentFact::SidecarReady(can)).then_event("CapabilityMissing");
-    let scenario = scenario.told(AgentFact::SidecarReady(can)).then_events(&[]);
-    let scenario = scenario.told(starts("t1")).told(completes("t1"));
+    let scenario =
+        Scenario::launching().observes(AgentFact::SidecarReady(can)).then_event("CapabilityMissing");
+    let scenario = scenario.observes(AgentFact::SidecarReady(can)).then_events(&[]);
+    let scenario = scenario.observes(starts("t1")).observes(completes("t1"));
     let scenario = scenario.then_events(&["CapabilityMissing", "TurnCompleted"]);
-    scenario.told(starts("t2")).told(completes("t2")).then_events(&["TurnCompleted"]);
-    running_that_can(can_all()).told(completes("t1")).then_events(&["TurnCompleted"]);
+    scenario.observes(starts("t2")).observes(completes("t2")).then_events(&["TurnCompleted"]);
+    running_that_can(can_all()).observes(completes("t1")).then_events(&["TurnCompleted"]);
 }
 
 #[test]
 fn session_whose_runs_end_repeatedly_fails_with_their_reason() {
     let mut scenario = Scenario::idle().when(|s| s.die(true)).when(|s| s.steer(1));
     for _ in 0..3 {
-        scenario = scenario.wakes().told(ends(true)).when(|s| s.die(true));
+        scenario = scenario.wakes().observes(ends(true)).when(|s| s.die(true));
     }
     let why = |scenario: &Scenario| {
         let failure = scenario.conv.session.failure().and_then(|failure| failure.message.clone());

@@ -34,12 +34,12 @@ fn a_full_server_disk_pauses_and_the_clock_resumes() {
         // The pause is not confirmed yet, so the check is postponed.
         .when(|s| s.clock_with_heartbeats(5))
         .then_events(&[])
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .then_status(S::Paused)
         .then(reason, &Some(PausedReason::DiskFull))
         .when(|s| s.clock_with_heartbeats(5))
         .then_events(&["DiskFreed", "ResumeRequested"])
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_status(S::Running)
         .then(disk, &None)
         .then(|s| s.conv.session.turn().is_some(), &true);
@@ -56,16 +56,16 @@ fn full_server_disk_ignores_resting_sessions() {
 fn owner_request_ends_the_wait_for_the_disk() {
     Scenario::running()
         .when(server_disk_is_short)
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .when(Scenario::resume)
         .then(disk, &None)
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_status(S::Running);
     Scenario::running()
         .when(server_disk_is_short)
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .when(Scenario::cancel)
-        .told_done(C::Stop)
+        .confirms(C::Stop)
         .then_status(S::Cancelled)
         .then(disk, &None);
 }

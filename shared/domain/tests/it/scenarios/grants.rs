@@ -13,7 +13,7 @@ use super::decision_timeouts::permission;
 use crate::scenario::{Scenario, Step, call};
 
 fn asked() -> Scenario {
-    Scenario::running().told(permission(ActionKind::Delete, Severity::Medium))
+    Scenario::running().observes(permission(ActionKind::Delete, Severity::Medium))
 }
 
 fn asleep() -> Scenario {
@@ -98,7 +98,7 @@ fn approval_that_the_process_never_received_becomes_a_grant() {
     let mut received = asked();
     approve(&mut received, None).unwrap();
     let mut received =
-        received.told(AgentFact::ToolEnded { call: call("q1"), is_error: false, subagent: None });
+        received.observes(AgentFact::ToolEnded { call: call("q1"), is_error: false, subagent: None });
     received.die(true).unwrap();
     assert!(!is_granted(&received.conv.session, &json!({})), "the call ran");
 }
@@ -111,7 +111,7 @@ fn refused_approval_becomes_a_grant_unless_the_owner_interrupted() {
         let command = command(&scenario);
         let refused =
             AgentFact::CommandRefused { command, code: code.to_owned(), message: "not waiting".to_owned() };
-        let scenario = scenario.told(refused);
+        let scenario = scenario.observes(refused);
         assert_eq!(is_granted(&scenario.conv.session, &json!({})), granted, "{code}");
     }
 }
@@ -126,7 +126,7 @@ fn grants_rest_under_a_brake_and_end_with_the_session() {
     assert!(is_granted(&scenario.conv.session, &json!({})));
     let mut scenario = scenario.when(Scenario::cancel);
     if scenario.conv.session.pending_command().is_some() {
-        scenario = scenario.told_done(LifecycleCommand::Stop);
+        scenario = scenario.confirms(LifecycleCommand::Stop);
     }
     scenario.die(true).unwrap();
     assert!(scenario.conv.session.status().is_terminal());

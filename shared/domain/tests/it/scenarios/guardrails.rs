@@ -132,7 +132,7 @@ fn refusal_names_the_guardrail_and_what_to_do() {
 
 #[test]
 fn retry_judges_the_instruction_and_a_repeated_objective() {
-    let failed = || Scenario::running().told(ends(true));
+    let failed = || Scenario::running().observes(ends(true));
     let objective =
         json!({ "name": "no orders", "action": "block", "condition": { "text": ["Make it so"] } });
     let objective = policy(json!({ "inputGuardrails": [objective] })).input_guardrails;
@@ -172,7 +172,7 @@ fn answers(question: &str, answer: &str) -> OwnerDecision {
 fn answers_to_questions_are_judged() {
     let judged = |answer: &str, action: &str| resolves(answers("q1?", answer), secrets(action).leak());
     Scenario::running()
-        .told(asks("q1"))
+        .observes(asks("q1"))
         .refuses("guardrail-blocked", judged("the secret is 7", "block"))
         .then_status(S::WaitingForInput)
         .when(judged("the secret is 7", "warn"))
@@ -198,11 +198,11 @@ fn options_of_the_agent_are_not_judged() {
         timeout: None,
     };
     let block = secrets("block");
-    let single = Scenario::running().told(asks(vec![question.clone()]));
+    let single = Scenario::running().observes(asks(vec![question.clone()]));
     single.clone().when(resolves(answers("Which?", "a secret"), &block)).then_events(&["InputReceived"]);
     single.refuses("guardrail-blocked", resolves(answers("Which?", "another secret"), &block));
     let several = Question { multi_select: true, ..question };
-    let several = Scenario::running().told(asks(vec![several]));
+    let several = Scenario::running().observes(asks(vec![several]));
     let both = "none, a secret";
     several.clone().when(resolves(answers("Which?", both), &block)).then_events(&["InputReceived"]);
     several.refuses("guardrail-blocked", resolves(answers("Which?", "none, another secret"), &block));
@@ -216,7 +216,7 @@ fn feedback_on_plans_and_reasons_of_denials_are_judged() {
     };
     Scenario::running()
         .refuses("request-over", resolves(rejects(), &secrets("block")))
-        .told(shows("p1"))
+        .observes(shows("p1"))
         .refuses("guardrail-blocked", resolves(rejects(), &secrets("block")))
         .then_status(S::WaitingForApproval)
         .when(resolves(rejects(), &secrets("log")))
@@ -245,7 +245,7 @@ fn feedback_on_plans_and_reasons_of_denials_are_judged() {
     };
     let denies = |why: Option<&str>| answers("May it read the secret?", &approval.denial(why));
     Scenario::running()
-        .told(asked)
+        .observes(asked)
         .refuses("guardrail-blocked", resolves(denies(Some("it is secret")), &secrets("block")))
         .when(resolves(denies(None), &secrets("block")))
         .then_events(&["InputReceived"]);
@@ -260,7 +260,7 @@ fn restart_judges_the_objective_once_its_process_is_over() {
         s.commit::<SessionError>(|c, ctx| c.restart(&objective, ctx).map(|restart| restart.of_failed))
     };
     Scenario::running()
-        .told(ends(true))
+        .observes(ends(true))
         .refuses("process-stopping", restarts)
         .when(|s| s.die(true))
         .refuses("guardrail-blocked", restarts);
@@ -301,18 +301,18 @@ fn corrects(scenario: Scenario, id: &str) -> Scenario {
     assert!(content.contains("- the result is not allowed: Prices stay out"), "{content}");
     assert!(!content.contains("no prices"), "the agent does not learn the name: {content}");
     let message = sent.message_id;
-    scenario.told_begun_with(id, message)
+    scenario.begins_turn_with(id, message)
 }
 
 #[test]
 fn blocked_output_is_corrected_in_another_turn() {
     let returned = Scenario::running()
-        .told(priced("t1", "block"))
+        .observes(priced("t1", "block"))
         .then_event("OutputReturned")
         .then(trips, &vec![("no prices".to_owned(), TripSubject::Output)])
         .then(|s| s.conv.session.has_pending_review(), &false);
     corrects(returned, "t2")
-        .told(completes_with("t2", judged("block", json!({ "total": 1 }))))
+        .observes(completes_with("t2", judged("block", json!({ "total": 1 }))))
         .then_events(&["OutputReady"])
         .then(|s| s.conv.session.has_pending_review(), &true)
         .then(severity, &None);
@@ -327,17 +327,17 @@ fn message_about_many_objections_says_what_to_do() {
     let guardrails = policy(json!({ "outputGuardrails": (0..10).map(guardrail).collect::<Vec<Value>>() }));
     let mut output = SessionOutput { result: Some(json!(7)), ..SessionOutput::default() };
     output.check_result(&OutputRules { guardrails: guardrails.output_guardrails, ..OutputRules::default() });
-    let returned = Scenario::running().told(completes_with("t1", output));
+    let returned = Scenario::running().observes(completes_with("t1", output));
     let content = returned.conv.queue.messages()[0].content.as_str();
     assert!(content.ends_with("Correct the result and submit it again."), "{content}");
 }
 
 #[test]
 fn third_blocked_output_is_reviewed_before_all_others() {
-    let first = Scenario::running().told(priced("t1", "block"));
-    let second = corrects(first, "t2").told(priced("t2", "block"));
+    let first = Scenario::running().observes(priced("t1", "block"));
+    let second = corrects(first, "t2").observes(priced("t2", "block"));
     corrects(second, "t3")
-        .told(priced("t3", "block"))
+        .observes(priced("t3", "block"))
         .then_events(&["GuardrailTripped", "OutputReady"])
         .then(severity, &Some(Severity::High))
         .then(|s| s.conv.session.output().map(|it| it.output.guardrails.len()), &Some(1));
@@ -346,11 +346,12 @@ fn third_blocked_output_is_reviewed_before_all_others() {
 #[test]
 fn output_that_needs_a_review_is_reviewed_before_all_others() {
     Scenario::running()
-        .told(priced("t1", "ask"))
+        .observes(priced("t1", "ask"))
         .then_events(&["GuardrailTripped", "OutputReady"])
         .then(|s| s.conv.session.has_pending_review(), &true)
         .then(severity, &Some(Severity::High));
-    let review = Scenario::running().told(priced("t1", "ask")).conv.session.open_decisions().next().unwrap();
+    let review =
+        Scenario::running().observes(priced("t1", "ask")).conv.session.open_decisions().next().unwrap();
     assert_eq!(review.rank(), (Severity::High, BlastRadius::Small));
 }
 
@@ -358,7 +359,7 @@ fn output_that_needs_a_review_is_reviewed_before_all_others() {
 fn output_that_only_warns_or_logs_is_reviewed_as_usual() {
     for action in ["warn", "log"] {
         Scenario::running()
-            .told(priced("t1", action))
+            .observes(priced("t1", action))
             .then_events(&["GuardrailTripped", "OutputReady"])
             .then(severity, &None);
     }
@@ -379,7 +380,7 @@ fn submitted_output_that_is_blocked_is_returned_in_the_response() {
     scenario
         .when(submits(json!({ "total": 1 })))
         .then_events(&[])
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .then_event("OutputReady")
         .then(trips, &Vec::new());
 }
@@ -392,7 +393,7 @@ fn staged_output_trips_when_it_is_recorded() {
             s.commit(|c, ctx| c.session.submit_output(output, ctx))
         })
         .then_events(&[])
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .then_event("GuardrailTripped")
         .then(severity, &Some(Severity::High));
 }
@@ -401,8 +402,8 @@ fn staged_output_trips_when_it_is_recorded() {
 fn output_of_an_interrupted_turn_is_reviewed_as_it_is() {
     Scenario::running()
         .when(|s| s.interrupt())
-        .told(priced("t1", "block"))
-        .told_done(pilothouse_domain::session::LifecycleCommand::Interrupt)
+        .observes(priced("t1", "block"))
+        .confirms(pilothouse_domain::session::LifecycleCommand::Interrupt)
         .then_event("GuardrailTripped")
         .then_no_event("OutputReturned")
         .then(|s| s.conv.session.has_pending_review(), &true);

@@ -8,7 +8,7 @@ use crate::scenario::{Scenario, asks, can_all, completes, results, settings, sho
 
 const IDLE: u64 = 15 * 60;
 
-fn told_to_stop(scenario: &Scenario) -> bool {
+fn received_stop(scenario: &Scenario) -> bool {
     !scenario.conv.session.is_live()
 }
 
@@ -39,7 +39,7 @@ fn resting_or_waiting_session_hibernates_after_its_idle_time() {
 fn activity_defers_hibernation() {
     Scenario::idle()
         .when(|s| s.clock_with_heartbeats(IDLE - 1))
-        .told(AgentFact::Noted)
+        .observes(AgentFact::Noted)
         .when(|s| s.clock_with_heartbeats(IDLE - 1))
         .then_events(&[])
         .when(|s| s.clock_with_heartbeats(1))
@@ -63,7 +63,7 @@ fn zero_idle_time_and_unresumable_agents_never_hibernate() {
     let idle = |settings: SessionSettings, can: Capabilities| {
         let mut scenario = Scenario::with(settings);
         scenario.allocate();
-        scenario.told(AgentFact::SidecarReady(can)).told(starts("t1")).told(completes("t1"))
+        scenario.observes(AgentFact::SidecarReady(can)).observes(starts("t1")).observes(completes("t1"))
     };
     let never = SessionSettings { idle_timeout_seconds: 0, ..settings() };
     let forgets = Capabilities { resume_conversation: false, ..can_all() };
@@ -81,7 +81,7 @@ fn zero_idle_time_and_unresumable_agents_never_hibernate() {
 #[test]
 fn message_during_hibernation_wakes_the_session() {
     let falling_asleep = |status: S, seconds: u64| {
-        Scenario::in_status(status).when(|s| s.clock_with_heartbeats(seconds)).then(told_to_stop, &true)
+        Scenario::in_status(status).when(|s| s.clock_with_heartbeats(seconds)).then(received_stop, &true)
     };
     falling_asleep(S::Idle, IDLE)
         .when(|s| s.follow_up(1))
@@ -95,7 +95,7 @@ fn message_during_hibernation_wakes_the_session() {
         .then_status(S::Resuming)
         .wakes()
         .then_events(&["RunReady", "CommandReissued"])
-        .told_done(pilothouse_domain::session::LifecycleCommand::Resume)
+        .confirms(pilothouse_domain::session::LifecycleCommand::Resume)
         .then_status(S::Running);
     falling_asleep(S::WaitingForInput, IDLE)
         .when(|s| s.answer("q1"))
@@ -166,7 +166,7 @@ fn received_answer_is_not_repeated() {
     let scenario = Scenario::in_status(S::WaitingForInput).when(|s| s.answer("q1"));
     let command = heard(&scenario).unwrap().command_id;
     scenario
-        .told(AgentFact::CommandReceived(command))
+        .observes(AgentFact::CommandReceived(command))
         .when(|s| s.clock_with_heartbeats(60))
         .then_events(&[])
         .when(|s| s.die(true))
@@ -175,7 +175,7 @@ fn received_answer_is_not_repeated() {
     // The result of its tool call shows that the agent had the answer, even without the acknowledgement.
     Scenario::in_status(S::WaitingForInput)
         .when(|s| s.answer("q1"))
-        .told(results("q1"))
+        .observes(results("q1"))
         .when(|s| s.clock_with_heartbeats(60))
         .then_events(&[]);
 }
@@ -184,8 +184,8 @@ fn received_answer_is_not_repeated() {
 #[test]
 fn unreceived_answer_waits_while_another_request_is_open() {
     Scenario::running()
-        .told(asks("q1"))
-        .told(shows("p1"))
+        .observes(asks("q1"))
+        .observes(shows("p1"))
         .when(|s| s.answer("q1"))
         .when(|s| s.die(true))
         .then_hibernated(S::WaitingForApproval)

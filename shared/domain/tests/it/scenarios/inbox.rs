@@ -50,14 +50,14 @@ fn cancelled_for(state: &DecisionState) -> Option<CancelReason> {
 #[test]
 fn answer_is_resolving_until_the_sidecar_has_it() {
     let answered = |s: Scenario| s.when(|s| s.answer("q1"));
-    let (scenario, inbox) = inbox_of(&[&|s| s.told(asks("q1")), &answered]);
+    let (scenario, inbox) = inbox_of(&[&|s| s.observes(asks("q1")), &answered]);
     let DecisionState::Resolving { ruling } = state_of(&inbox, "q1") else { panic!("{inbox:?}") };
     assert!(matches!(ruling.resolved_by, ResolvedBy::Owner { .. }));
     assert!(matches!(ruling.resolution, Resolution::Answer { .. }));
     drop(scenario);
     let returned =
-        |s: Scenario| s.told(AgentFact::ToolEnded { call: call("q1"), is_error: false, subagent: None });
-    let (_, inbox) = inbox_of(&[&|s| s.told(asks("q1")), &answered, &returned]);
+        |s: Scenario| s.observes(AgentFact::ToolEnded { call: call("q1"), is_error: false, subagent: None });
+    let (_, inbox) = inbox_of(&[&|s| s.observes(asks("q1")), &answered, &returned]);
     let resolved = DecisionState::Resolved { ruling, delivery: Some(ResolutionDelivery::Command) };
     assert_eq!(state_of(&inbox, "q1"), resolved);
 }
@@ -65,7 +65,7 @@ fn answer_is_resolving_until_the_sidecar_has_it() {
 #[test]
 fn answer_without_a_sidecar_is_resolved_as_a_message() {
     let (_, inbox) = inbox_of(&[
-        &|s| s.told(asks("q1")),
+        &|s| s.observes(asks("q1")),
         &|mut s| {
             s.die(true).unwrap();
             s
@@ -82,10 +82,10 @@ fn answer_without_a_sidecar_is_resolved_as_a_message() {
 #[test]
 fn timeout_expires_the_request_and_cancels_the_others() {
     let (scenario, inbox) = inbox_of(&[
-        &|s| s.told(asks("q1")),
+        &|s| s.observes(asks("q1")),
         &|mut s| {
             s.clock_with_heartbeats(60).unwrap();
-            s.told(shows("p1"))
+            s.observes(shows("p1"))
         },
         &|mut s| {
             s.clock_with_heartbeats(DAY - 30).unwrap();
@@ -102,9 +102,9 @@ fn default_answer_resolves_in_place_of_the_owner() {
     let settings = SessionSettings { default_answer: Some("yes".to_owned()), ..settings() };
     let mut scenario = Scenario::with(settings);
     scenario.allocate();
-    scenario.tell(AgentFact::SidecarReady(crate::scenario::can_all()));
-    scenario.tell(crate::scenario::starts("t1"));
-    scenario.tell(asks("q1"));
+    scenario.observe(AgentFact::SidecarReady(crate::scenario::can_all()));
+    scenario.observe(crate::scenario::starts("t1"));
+    scenario.observe(asks("q1"));
     scenario.clock_with_heartbeats(DAY).unwrap();
     let changed: Vec<&Decision> = scenario.conv.session.changed_decisions().collect();
     let ruling = changed[0].state.ruling().unwrap();
@@ -115,17 +115,17 @@ fn default_answer_resolves_in_place_of_the_owner() {
 fn decisions_end_with_their_turn_interrupt_or_session() {
     type Steps<'a> = &'a dyn Fn(Scenario) -> Scenario;
     let cases: [(Steps<'_>, CancelReason); 5] = [
-        (&|s| s.told(completes("t1")), CancelReason::TurnEnded),
+        (&|s| s.observes(completes("t1")), CancelReason::TurnEnded),
         (&|s| s.when(|s| s.interrupt()), CancelReason::Interrupted),
         (&|s| s.when(|s| s.cancel()), CancelReason::SessionCancelled),
         (
-            &|s| s.told(AgentFact::ToolEnded { call: call("q1"), is_error: true, subagent: None }),
+            &|s| s.observes(AgentFact::ToolEnded { call: call("q1"), is_error: true, subagent: None }),
             CancelReason::Withdrawn,
         ),
-        (&|s| s.told(crate::scenario::ends(true)), CancelReason::SessionFailed),
+        (&|s| s.observes(crate::scenario::ends(true)), CancelReason::SessionFailed),
     ];
     for (end, reason) in cases {
-        let (_, inbox) = inbox_of(&[&|s| s.told(asks("q1")), end]);
+        let (_, inbox) = inbox_of(&[&|s| s.observes(asks("q1")), end]);
         assert_eq!(cancelled_for(&state_of(&inbox, "q1")), Some(reason));
     }
 }
@@ -137,7 +137,7 @@ fn newer_output_supersedes_the_review_of_the_older() {
         output: Some(output(files)),
         outcome: pilothouse_domain::value::SessionOutcome::Completed,
     };
-    let (scenario, inbox) = inbox_of(&[&|s| s.told(ends_with(1)), &|mut s| {
+    let (scenario, inbox) = inbox_of(&[&|s| s.observes(ends_with(1)), &|mut s| {
         s.commit(|conv, ctx| conv.session.submit_output(output(2), ctx)).unwrap();
         s
     }]);
@@ -154,7 +154,7 @@ fn newer_output_supersedes_the_review_of_the_older() {
 
 #[test]
 fn process_that_dies_keeps_its_decisions_open() {
-    let (scenario, inbox) = inbox_of(&[&|s| s.told(asks("q1")), &|mut s| {
+    let (scenario, inbox) = inbox_of(&[&|s| s.observes(asks("q1")), &|mut s| {
         s.die(true).unwrap();
         s.clock(1, ProcessState::Dead).unwrap();
         s
@@ -165,24 +165,25 @@ fn process_that_dies_keeps_its_decisions_open() {
 
 #[test]
 fn a_brake_suspends_decisions_until_its_release() {
-    let (_, inbox) = inbox_of(&[&|s| s.told(asks("q1")), &|s| s.when(|s| s.pull(1, BrakeBehavior::Pause))]);
+    let (_, inbox) =
+        inbox_of(&[&|s| s.observes(asks("q1")), &|s| s.when(|s| s.pull(1, BrakeBehavior::Pause))]);
     assert!(matches!(state_of(&inbox, "q1"), DecisionState::Suspended { .. }));
     let (_, inbox) = inbox_of(&[
-        &|s| s.told(asks("q1")),
+        &|s| s.observes(asks("q1")),
         &|s| s.when(|s| s.pull(1, BrakeBehavior::Pause)),
         &|s| s.when(|s| s.pull(2, BrakeBehavior::Pause)),
         &|s| s.when(|s| s.release_brake(1)),
     ]);
     assert!(matches!(state_of(&inbox, "q1"), DecisionState::Suspended { .. }), "the other brake holds it");
     let (_, inbox) = inbox_of(&[
-        &|s| s.told(asks("q1")),
+        &|s| s.observes(asks("q1")),
         &|s| s.when(|s| s.pull(1, BrakeBehavior::Pause)),
-        &|s| s.told_done(LifecycleCommand::Pause),
+        &|s| s.confirms(LifecycleCommand::Pause),
         &|s| s.when(|s| s.release_brake(1)),
     ]);
     assert_eq!(state_of(&inbox, "q1"), DecisionState::Pending);
     let (_, inbox) = inbox_of(&[
-        &|s| s.told(asks("q1")),
+        &|s| s.observes(asks("q1")),
         &|s| s.when(|s| s.pull(1, BrakeBehavior::Kill)),
         &|s| s.when(|s| s.cancel()),
         &|s| s.when(|s| s.die(true)),
@@ -264,7 +265,7 @@ fn a_tool_call_is_allowed_with_another_input() {
     let allow = |conv: &mut Conversation, ctx: &mut DomainContext<'_>| {
         conv.resolve(OwnerDecision::AllowCall { request: call("t1"), terms: terms.clone() }, ctx)
     };
-    let mut scenario = Scenario::running().told(asks_permission(approval.clone()));
+    let mut scenario = Scenario::running().observes(asks_permission(approval.clone()));
     scenario.commit(allow).unwrap();
     let received = scenario.last.iter().find_map(|event| match event {
         SessionEvent::InputReceived { answers, modified_input, command, .. } => {
@@ -278,7 +279,7 @@ fn a_tool_call_is_allowed_with_another_input() {
     assert_eq!(resolution, Some(Resolution::Modify { modified_input: input.clone(), rationale: None }));
 
     // An agent that sleeps gets the permission as a message.
-    let mut asleep = Scenario::running().told(asks_permission(approval));
+    let mut asleep = Scenario::running().observes(asks_permission(approval));
     asleep.die(true).unwrap();
     asleep.clock(1, ProcessState::Dead).unwrap();
     asleep.commit(allow).unwrap();
@@ -339,7 +340,7 @@ fn required_reason_of_an_approval_is_recorded() {
     }
     assert!(subject.decide(&proposed(T::Reject)).is_ok());
 
-    let mut scenario = Scenario::running().told(asks_permission(approval));
+    let mut scenario = Scenario::running().observes(asks_permission(approval));
     for allowed in ["allow", " Allow\n"] {
         let answers = vec![Answer { question: "May it?".to_owned(), answer: allowed.to_owned() }];
         let answer = OwnerDecision::Answer { request: call("t1"), answers };
@@ -411,7 +412,7 @@ fn proposes(id: &str, proposal: &OptionProposal) -> AgentFact {
 #[test]
 fn proposed_options_are_ranked_within_bounds_and_chosen_with_a_reason() {
     let proposal = proposal(true);
-    let (scenario, inbox) = inbox_of(&[&|s| s.told(proposes("q1", &proposal))]);
+    let (scenario, inbox) = inbox_of(&[&|s| s.observes(proposes("q1", &proposal))]);
     let decision = inbox.about(&call("q1"));
     assert_eq!(decision.kind(), DecisionKind::Option);
     assert_eq!(decision.severity, Some(Severity::High), "an agent cannot claim critical severity");
@@ -425,7 +426,7 @@ fn proposed_options_are_ranked_within_bounds_and_chosen_with_a_reason() {
     let subject = decision.subject.clone();
     let resolved = |s: Scenario| s.when(|s| s.decide(of_owner.clone()));
     drop(scenario);
-    let (_, inbox) = inbox_of(&[&|s| s.told(proposes("q1", &proposal)), &resolved]);
+    let (_, inbox) = inbox_of(&[&|s| s.observes(proposes("q1", &proposal)), &resolved]);
     let DecisionState::Resolving { ruling } = state_of(&inbox, "q1") else { panic!("{inbox:?}") };
     let expected = Resolution::ChooseOption {
         chosen_option_id: "pg".to_owned(),

@@ -45,10 +45,10 @@ fn injection_joins_the_running_turn_and_is_acknowledged() {
         .then_events(&["MessageEnqueued", "MessageDispatched"])
         .then(|s| s.conv.queue.get(message(1)).unwrap().expected_turn_id.is_some(), &true)
         .then_queue(&[], &[])
-        .told(AgentFact::MessageInjecting(message(1)))
-        .told(injected(1))
+        .observes(AgentFact::MessageInjecting(message(1)))
+        .observes(injected(1))
         .then_events(&["MessageDelivered"])
-        .told(injected(1))
+        .observes(injected(1))
         .then_events(&[]);
 }
 
@@ -69,9 +69,9 @@ fn idle_agent_receives_it_with_the_message_that_starts_a_turn() {
     assert_eq!(text(&scenario, 2), "knowledge 1\n\n---\n\nmessage 2");
     scenario
         .then_events(&["MessageEnqueued", "MessageDispatched"])
-        .told(injected(2))
+        .observes(injected(2))
         .then_events(&["MessageDelivered", "MessageDelivered"])
-        .told(starts_with("t2", 2))
+        .observes(starts_with("t2", 2))
         .then(|s| s.conv.queue.injection_slot(), &InjectionSlot::Empty);
 }
 
@@ -83,7 +83,7 @@ fn commands_of_the_owner_keep_their_first_character() {
             Scenario::idle().when(|s| inject(s, 1)).when(|s| s.commit(|conv, ctx| conv.enqueue(new, ctx)));
         assert_eq!(text(&scenario, 2), command);
         // The injection joins the turn that the command starts.
-        scenario.told(starts_with("t2", 2)).then_event("MessageDispatched");
+        scenario.observes(starts_with("t2", 2)).then_event("MessageDispatched");
     }
 }
 
@@ -102,7 +102,7 @@ fn second_injection_waits_until_the_first_is_delivered() {
     let scenario =
         Scenario::running().when(|s| inject(s, 1)).when(|s| inject(s, 2)).then_events(&["MessageEnqueued"]);
     assert_eq!(waiting(&scenario), Some(message(2)));
-    let scenario = scenario.told(injected(1)).then_events(&["MessageDelivered", "MessageDispatched"]);
+    let scenario = scenario.observes(injected(1)).then_events(&["MessageDelivered", "MessageDispatched"]);
     let ids = scenario.last.iter().map(|event| match event {
         SessionEvent::MessageDelivered { message_id, .. }
         | SessionEvent::MessageDispatched { message_id, .. } => *message_id,
@@ -116,29 +116,29 @@ fn second_injection_waits_until_the_first_is_delivered() {
 fn injection_in_a_failed_session_is_delivered_by_its_retry() {
     let scenario = Scenario::running()
         .when(|s| inject(s, 1))
-        .told(ends(true))
+        .observes(ends(true))
         .then_status(S::Failed)
         .when(|s| s.die(true))
         .then(waiting, &Some(message(1)))
         .when(Scenario::retry)
         .wakes()
-        .told(starts("t2"))
+        .observes(starts("t2"))
         .then_event("MessageDispatched");
-    scenario.told(injected(1)).then_events(&["MessageDelivered"]).then(waiting, &None);
+    scenario.observes(injected(1)).then_events(&["MessageDelivered"]).then(waiting, &None);
 }
 
 #[test]
 fn agents_without_steering_receive_it_with_the_next_turn() {
     let cannot = Capabilities { steer_mid_turn: false, ..can_all() };
     Scenario::launching()
-        .told(AgentFact::SidecarReady(cannot))
-        .told(starts("t1"))
+        .observes(AgentFact::SidecarReady(cannot))
+        .observes(starts("t1"))
         .when(|s| inject(s, 1))
         .then_events(&["MessageEnqueued"])
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .then_no_event("MessageDispatched")
         .when(|s| s.follow_up(2))
-        .told(injected(2))
+        .observes(injected(2))
         .then_events(&["MessageDelivered", "MessageDelivered"]);
 }
 
@@ -146,14 +146,14 @@ fn agents_without_steering_receive_it_with_the_next_turn() {
 fn injection_whose_turn_is_over_waits_for_the_next_turn() {
     let scenario = Scenario::running().when(|s| inject(s, 1));
     let refusal = refused(&scenario, "turn-over");
-    let scenario = scenario.told(refusal).then_events(&["CommandRefused", "MessageReturned"]);
+    let scenario = scenario.observes(refusal).then_events(&["CommandRefused", "MessageReturned"]);
     assert_eq!(waiting(&scenario), Some(message(1)));
     scenario
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .then_no_event("MessageDispatched")
         .then_status(S::Idle)
         .when(|s| s.follow_up(2))
-        .told(injected(2))
+        .observes(injected(2))
         .then_events(&["MessageDelivered", "MessageDelivered"]);
 }
 
@@ -165,7 +165,7 @@ fn undelivered_injection_returns_when_the_run_ends() {
         .then_queue(&[2], &[])
         .wakes()
         .then_event("MessageDispatched")
-        .told(injected(2))
+        .observes(injected(2))
         .then_events(&["MessageDelivered", "MessageDelivered"]);
 }
 
@@ -174,7 +174,7 @@ fn injection_that_may_have_arrived_is_never_repeated() {
     let scenario = Scenario::idle()
         .when(|s| inject(s, 1))
         .when(|s| s.follow_up(2))
-        .told(AgentFact::MessageInjecting(message(2)))
+        .observes(AgentFact::MessageInjecting(message(2)))
         .when(|s| s.die(true))
         .then_event("MessageDeliveryUncertain");
     let lost = scenario.last.iter().any(|event| {
@@ -197,7 +197,7 @@ fn injections_end_with_the_session() {
     Scenario::idle()
         .when(|s| inject(s, 1))
         .when(Scenario::cancel)
-        .told_done(LifecycleCommand::Stop)
+        .confirms(LifecycleCommand::Stop)
         .then(cancelled, &vec![message(1)])
         .when(|s| inject(s, 2))
         .then_events(&[]);
@@ -239,8 +239,8 @@ impl Life {
         Ok(())
     }
 
-    fn tell(&mut self, fact: AgentFact) -> Result<(), TestCaseError> {
-        self.step(|s| s.tell(fact))
+    fn observe(&mut self, fact: AgentFact) -> Result<(), TestCaseError> {
+        self.step(|s| s.observe(fact))
     }
 
     fn inject(&mut self, n: u128) -> Result<(), TestCaseError> {
@@ -259,12 +259,12 @@ impl Life {
     fn receive(&mut self, acknowledges: bool) -> Result<(), TestCaseError> {
         let Some((id, _)) = self.sent.take() else { return Ok(()) };
         let in_turn = self.scenario.conv.session.turn().is_some();
-        self.tell(AgentFact::MessageInjecting(id))?;
+        self.observe(AgentFact::MessageInjecting(id))?;
         if acknowledges {
-            self.tell(AgentFact::MessageInjected(id))?;
+            self.observe(AgentFact::MessageInjected(id))?;
             if !in_turn {
                 self.turns += 1;
-                self.tell(starts_with_id(&format!("t{}", self.turns), id))?;
+                self.observe(starts_with_id(&format!("t{}", self.turns), id))?;
             }
         }
         Ok(())
@@ -290,12 +290,12 @@ proptest! {
                 7 => {
                     if let Some((_, command)) = life.sent.take() {
                         let (code, message) = ("turn-over".to_owned(), String::new());
-                        life.tell(AgentFact::CommandRefused { command, code, message })?;
+                        life.observe(AgentFact::CommandRefused { command, code, message })?;
                     }
                 }
                 8 => {
                     if let Some(turn) = life.scenario.conv.session.turn().map(|turn| turn.id.clone()) {
-                        life.tell(completes(turn.as_str()))?;
+                        life.observe(completes(turn.as_str()))?;
                     }
                 }
                 _ => {
@@ -304,7 +304,7 @@ proptest! {
                     })?;
                     life.sent = None;
                     if life.scenario.conv.session.run().is_some() {
-                        life.tell(AgentFact::SidecarReady(can_all()))?;
+                        life.observe(AgentFact::SidecarReady(can_all()))?;
                     }
                 }
             }

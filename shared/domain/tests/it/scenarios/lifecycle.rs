@@ -24,14 +24,14 @@ fn session_is_created_launched_started_and_closed() {
         SessionEvent::TurnCompleted { turn_count: 1, last_turn_at: now, outcome: SessionOutcome::Completed };
     scenario
         .then_events(&["Created", "RunRequested", "Allocated"])
-        .told(AgentFact::SidecarReady(can_all()))
+        .observes(AgentFact::SidecarReady(can_all()))
         .then_events(&["Started", "RunReady"])
         .then_status(S::Running)
         .then(|s| s.conv.session.started_at(), &Some(now))
         .then(|s| s.conv.session.api_key_hash() == Some(s.key.as_str()), &true)
-        .told(starts("t1"))
+        .observes(starts("t1"))
         .then_events(&["TurnStarted"])
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .then_events(&["TurnCompleted"])
         .then(|s| s.last[0].clone(), &turn_completed)
         .then(|s| s.conv.session.metrics().last_turn_at, &Some(now))
@@ -47,7 +47,7 @@ fn session_is_created_launched_started_and_closed() {
 fn start_records_what_the_agent_works_with() {
     let mut scenario = Scenario::launching();
     scenario.conv.session.set_skills(&[skill(1)]).unwrap();
-    let scenario = scenario.told(AgentFact::SidecarReady(can_all()));
+    let scenario = scenario.observes(AgentFact::SidecarReady(can_all()));
     let SessionEvent::Started { enabled_skill_ids, execution_mode, .. } = &scenario.last[0] else {
         panic!("{:?}", scenario.last)
     };
@@ -63,21 +63,21 @@ fn each_request_waits_for_its_acknowledgement() {
         .refuses("invalid-transition", |s| s.pause())
         .refuses("invalid-transition", |s| s.interrupt())
         .refuses("invalid-transition", |s| s.resume())
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .then_events(&["Paused"])
         .when(|s| s.resume())
         .then_events(&["ResumeRequested"])
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_events(&["Resumed"])
         .then_status(S::Running)
         .when(|s| s.interrupt())
         .then_events(&["InterruptRequested"])
-        .told_done(C::Interrupt)
+        .confirms(C::Interrupt)
         .then_events(&["Interrupted"])
         .then_status(S::Interrupted)
         .when(|s| s.cancel())
         .then_events(&["CancelRequested"])
-        .told_done(C::Stop)
+        .confirms(C::Stop)
         .then_events(&["Cancelled", "RunStopOrdered"])
         .then_status(S::Cancelled);
 }
@@ -88,13 +88,13 @@ fn duplicate_stale_and_foreign_acknowledgements_are_ignored() {
     let command = scenario.pending_command();
     let foreign = CommandId::new(Uuid::from_u128(42));
     scenario
-        .told(AgentFact::CommandDone(C::Pause, foreign))
+        .observes(AgentFact::CommandDone(C::Pause, foreign))
         .then_ignored("stale-ack")
-        .told(AgentFact::CommandDone(C::Interrupt, command))
+        .observes(AgentFact::CommandDone(C::Interrupt, command))
         .then_ignored("stale-ack")
         .then_status(S::Pausing)
-        .told_done(C::Pause)
-        .told(AgentFact::CommandDone(C::Pause, command))
+        .confirms(C::Pause)
+        .observes(AgentFact::CommandDone(C::Pause, command))
         .then_ignored("stale-ack")
         .then_events(&[])
         .then_status(S::Paused);
@@ -104,19 +104,19 @@ fn duplicate_stale_and_foreign_acknowledgements_are_ignored() {
 fn done_without_received_confirms() {
     let scenario = Scenario::running().when(|s| s.interrupt());
     let command = scenario.pending_command();
-    scenario.told(AgentFact::CommandDone(C::Interrupt, command)).then_status(S::Interrupted);
+    scenario.observes(AgentFact::CommandDone(C::Interrupt, command)).then_status(S::Interrupted);
 }
 
 #[test]
 fn facts_of_an_earlier_run_only_count_usage() {
     Scenario::running()
-        .told_late(completes("t1"))
+        .observes_late(completes("t1"))
         .then_ignored("stale-run")
         .then_status(S::Running)
-        .told_late(used("0.10"))
+        .observes_late(used("0.10"))
         .then_taken(FactOutcome::Applied)
         .then_events(&["MetricsUpdated", "AllowanceChanged"])
-        .told_late(said())
+        .observes_late(said())
         .then_taken(FactOutcome::Applied)
         .then_status(S::Running);
 }
@@ -133,10 +133,10 @@ fn cancel_during_another_request_runs_after_it() {
             .then_events(&["CancelAccepted"])
             .when(|s| s.cancel())
             .then_events(&[])
-            .told_done(done)
+            .confirms(done)
             .then_events(&[confirmed, "CancelRequested"])
             .then_status(S::Cancelling)
-            .told_done(C::Stop)
+            .confirms(C::Stop)
             .then_status(S::Cancelled);
     }
 }
@@ -149,7 +149,7 @@ fn accepted_cancel_outlasts_the_process() {
         for death in deaths {
             Scenario::in_status(status)
                 // The agent's own error does not undo it either.
-                .told(ends(true))
+                .observes(ends(true))
                 .when(|s| s.steer(1))
                 .when(Scenario::cancel)
                 .then_events(&["CancelAccepted"])
@@ -168,7 +168,7 @@ fn accepted_cancel_outlasts_the_process() {
 #[test]
 fn output_of_an_ended_turn_outlasts_process_and_cancel() {
     Scenario::in_status(S::Interrupting)
-        .told(AgentFact::TurnCompleted {
+        .observes(AgentFact::TurnCompleted {
             turn: turn("t1"),
             output: Some(output(2)),
             outcome: SessionOutcome::Completed,
@@ -215,7 +215,7 @@ fn cancel_without_an_agent_is_confirmed_at_once() {
     Scenario::launching()
         .when(|s| s.cancel())
         .then_events(&["CancelRequested", "Cancelled", "RunStopOrdered"])
-        .told(AgentFact::SidecarReady(Capabilities::default()))
+        .observes(AgentFact::SidecarReady(Capabilities::default()))
         .then_events(&[])
         .then_status(S::Cancelled);
     Scenario::idle()
@@ -227,14 +227,14 @@ fn cancel_without_an_agent_is_confirmed_at_once() {
 #[test]
 fn turn_that_ends_during_an_interrupt_leads_to_idle() {
     Scenario::in_status(S::Interrupting)
-        .told(AgentFact::TurnCompleted {
+        .observes(AgentFact::TurnCompleted {
             turn: turn("t1"),
             output: Some(output(2)),
             outcome: SessionOutcome::Completed,
         })
         .then_taken(FactOutcome::Deferred)
         .then_status(S::Interrupting)
-        .told_done(C::Interrupt)
+        .confirms(C::Interrupt)
         .then_events(&["Interrupted", "OutputReady"])
         .then_status(S::Idle)
         .then(|s| (s.conv.session.metrics().turn_count, s.conv.session.has_pending_review()), &(1, true));
@@ -243,10 +243,10 @@ fn turn_that_ends_during_an_interrupt_leads_to_idle() {
 #[test]
 fn turn_that_begins_during_an_interrupt_is_interrupted() {
     Scenario::in_status(S::Interrupting)
-        .told(completes("t1"))
-        .told(starts("t2"))
+        .observes(completes("t1"))
+        .observes(starts("t2"))
         .then_taken(FactOutcome::Deferred)
-        .told_done(C::Interrupt)
+        .confirms(C::Interrupt)
         .then_events(&["Interrupted", "TurnCompleted", "TurnStarted"])
         .then_status(S::Interrupted)
         .then(|s| (s.conv.session.metrics().turn_count, s.conv.session.turn().is_none()), &(1, true));
@@ -255,12 +255,12 @@ fn turn_that_begins_during_an_interrupt_is_interrupted() {
 #[test]
 fn turn_that_ends_while_suspended_counts_on_resume() {
     Scenario::in_status(S::Pausing)
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .then_taken(FactOutcome::Deferred)
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .then_status(S::Paused)
         .when(|s| s.resume())
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_events(&["Resumed", "TurnCompleted"])
         .then_status(S::Idle);
 }
@@ -268,11 +268,11 @@ fn turn_that_ends_while_suspended_counts_on_resume() {
 #[test]
 fn parked_facts_are_applied_in_order() {
     Scenario::in_status(S::Resuming)
-        .told(asks("q1"))
-        .told(completes("t1"))
-        .told(starts("t2"))
-        .told(AgentFact::ContextExhausted)
-        .told_done(C::Resume)
+        .observes(asks("q1"))
+        .observes(completes("t1"))
+        .observes(starts("t2"))
+        .observes(AgentFact::ContextExhausted)
+        .confirms(C::Resume)
         .then_events(&[
             "Resumed",
             "WaitingForInput",
@@ -288,11 +288,11 @@ fn parked_facts_are_applied_in_order() {
 #[test]
 fn inapplicable_parked_fact_is_recorded_as_ignored() {
     Scenario::in_status(S::Resuming)
-        .told(AgentFact::ContextExhausted)
-        .told(completes("t1"))
-        .told_done(C::Resume)
+        .observes(AgentFact::ContextExhausted)
+        .observes(completes("t1"))
+        .confirms(C::Resume)
         .then_events(&["Resumed", "ContextExhausted", "FactIgnored"]);
-    Scenario::in_status(S::Cancelling).told(asks("q1")).told_done(C::Stop).then_events(&[
+    Scenario::in_status(S::Cancelling).observes(asks("q1")).confirms(C::Stop).then_events(&[
         "Cancelled",
         "FactIgnored",
         "RunStopOrdered",
@@ -302,8 +302,8 @@ fn inapplicable_parked_fact_is_recorded_as_ignored() {
 #[test]
 fn interrupt_closes_a_parked_question() {
     Scenario::in_status(S::Interrupting)
-        .told(asks("q1"))
-        .told_done(C::Interrupt)
+        .observes(asks("q1"))
+        .confirms(C::Interrupt)
         .then_events(&["Interrupted", "RequestClosed"])
         .then_status(S::Interrupted);
 }
@@ -311,12 +311,12 @@ fn interrupt_closes_a_parked_question() {
 #[test]
 fn question_answered_while_suspended_does_not_block() {
     Scenario::in_status(S::Pausing)
-        .told(asks("q1"))
-        .told(crate::scenario::results("q1"))
+        .observes(asks("q1"))
+        .observes(crate::scenario::results("q1"))
         .then_events(&["ToolCallCompleted", "RequestClosed"])
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .when(|s| s.resume())
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_status(S::Running);
 }
 
@@ -324,12 +324,12 @@ fn question_answered_while_suspended_does_not_block() {
 fn usage_messages_and_results_count_during_a_request() {
     for status in [S::Interrupting, S::Pausing, S::Resuming, S::Cancelling] {
         Scenario::in_status(status)
-            .told(said())
+            .observes(said())
             .then_events(&["AgentMessageRecorded"])
-            .told(calls("c1"))
-            .told(crate::scenario::results("c1"))
+            .observes(calls("c1"))
+            .observes(crate::scenario::results("c1"))
             .then_events(&["ToolCallCompleted"])
-            .told(used("0.01"))
+            .observes(used("0.01"))
             .then_events(&["MetricsUpdated"])
             .then_status(status);
     }
@@ -340,32 +340,32 @@ fn active_agent_after_a_stop_is_stopped_again_then_killed() {
     for (status, fact) in [(S::Interrupted, said()), (S::Paused, calls("c1")), (S::Interrupted, starts("t2"))]
     {
         Scenario::in_status(status)
-            .told(fact)
+            .observes(fact)
             .then_ignored("after-stop")
             .then_event("AfterStopActivity")
             .then_event("CommandReissued")
             .then_status(status)
-            .told(said())
+            .observes(said())
             .then_event("AfterStopActivity")
             .then_event("RunStopOrdered")
-            .told(said())
+            .observes(said())
             .then_no_event("RunStopOrdered")
             .when(|s| s.die(true))
             .then_hibernated(status);
     }
     Scenario::in_status(S::Cancelled)
-        .told(said())
+        .observes(said())
         .then_event("AfterStopActivity")
-        .told(said())
+        .observes(said())
         .then_event("RunStopOrdered");
 }
 
 #[test]
 fn results_of_earlier_work_are_no_activity_after_a_stop() {
     Scenario::interrupted()
-        .told(used("0.2"))
+        .observes(used("0.2"))
         .then_events(&["MetricsUpdated"])
-        .told(crate::scenario::results("c1"))
+        .observes(crate::scenario::results("c1"))
         .then_events(&["ToolCallCompleted"])
         .then_status(S::Interrupted);
 }
@@ -374,22 +374,22 @@ fn results_of_earlier_work_are_no_activity_after_a_stop() {
 #[test]
 fn next_run_is_judged_separately() {
     Scenario::interrupted()
-        .told(said())
-        .told(said())
+        .observes(said())
+        .observes(said())
         .when(|s| s.die(true))
         .when(|s| s.steer(1))
         .wakes()
-        .told(starts_with("t2", 1))
+        .observes(starts_with("t2", 1))
         .when(|s| s.interrupt())
-        .told_done(C::Interrupt)
-        .told(said())
+        .confirms(C::Interrupt)
+        .observes(said())
         .then_event("CommandReissued");
 }
 
 #[test]
 fn agent_without_pause_support_refuses() {
     Scenario::launching()
-        .told(AgentFact::SidecarReady(Capabilities::default()))
+        .observes(AgentFact::SidecarReady(Capabilities::default()))
         .refuses("not-supported", |s| s.pause())
         .when(|s| s.interrupt());
 }
@@ -398,7 +398,11 @@ fn agent_without_pause_support_refuses() {
 fn refused_resume_stays_suspended_and_refused_stop_is_enforced() {
     let refused = |scenario: Scenario| {
         let command = scenario.pending_command();
-        scenario.told(AgentFact::CommandRefused { command, code: "no".to_owned(), message: "No".to_owned() })
+        scenario.observes(AgentFact::CommandRefused {
+            command,
+            code: "no".to_owned(),
+            message: "No".to_owned(),
+        })
     };
     refused(Scenario::in_status(S::Resuming))
         .then_events(&["CommandRefused", "ResumeAbandoned"])
@@ -414,12 +418,13 @@ fn output_is_decided_by_its_id() {
     let scenario = Scenario::reviewable();
     let first = scenario.output_id();
     let commit = CommitSha::parse("a".repeat(40)).unwrap();
-    let scenario =
-        scenario.refuses("review-pending", |s| s.close()).told(starts("t2")).told(AgentFact::TurnCompleted {
+    let scenario = scenario.refuses("review-pending", |s| s.close()).observes(starts("t2")).observes(
+        AgentFact::TurnCompleted {
             turn: turn("t2"),
             output: Some(SessionOutput { commit_sha: Some(commit.clone()), ..output(2) }),
             outcome: SessionOutcome::Completed,
-        });
+        },
+    );
     let second = scenario.output_id();
     let approved = SessionEvent::Approved { output_id: second, commit_sha: Some(commit.clone()) };
     scenario
@@ -446,18 +451,18 @@ fn no_decision_is_accepted_while_a_turn_is_starting() {
         .refuses("turn-starting", |s| s.approve(id))
         .refuses("turn-starting", |s| s.reject(id))
         .refuses("turn-starting", |s| s.close())
-        .told(AgentFact::MessageInjected(message(1)))
+        .observes(AgentFact::MessageInjected(message(1)))
         .refuses("turn-starting", |s| s.close())
-        .told(starts_with("t2", 1))
-        .told(completes("t2"))
+        .observes(starts_with("t2", 1))
+        .observes(completes("t2"))
         .when(|s| s.approve(id));
 }
 
 #[test]
 fn retry_clears_the_failure_and_keeps_the_spend() {
     let scenario = Scenario::running()
-        .told(used("0.5"))
-        .told(ends(true))
+        .observes(used("0.5"))
+        .observes(ends(true))
         .then_status(S::Failed)
         .when(|s| s.die(true))
         .when(|s| s.retry())
@@ -477,21 +482,21 @@ fn retry_clears_the_failure_and_keeps_the_spend() {
 fn a_session_is_retried_three_times() {
     let mut scenario = Scenario::running();
     for _ in 0..3 {
-        scenario = scenario.told(ends(true)).when(|s| s.die(true)).when(|s| s.retry()).wakes();
+        scenario = scenario.observes(ends(true)).when(|s| s.die(true)).when(|s| s.retry()).wakes();
     }
-    scenario.told(ends(true)).refuses("retries-exhausted", |s| s.retry());
+    scenario.observes(ends(true)).refuses("retries-exhausted", |s| s.retry());
 }
 
 /// The failed run may take a while to end. Facts that it still reports are late.
 #[test]
 fn retry_waits_for_the_failed_run_to_end() {
-    let scenario = Scenario::running().told(ends(true)).then_event("RunStopOrdered").when(|s| s.retry());
+    let scenario = Scenario::running().observes(ends(true)).then_event("RunStopOrdered").when(|s| s.retry());
     let old = scenario.run();
     scenario
         .then_no_event("RunRequested")
-        .told(ends(true))
+        .observes(ends(true))
         .then_ignored("stale-run")
-        .told(used("0.1"))
+        .observes(used("0.1"))
         .then_taken(FactOutcome::Applied)
         .then_status(S::Queued)
         .when(|s| s.die(true))

@@ -12,7 +12,7 @@ use crate::scenario::{Scenario, asks, can_all, completes, ends, said, starts, st
 #[test]
 fn process_death_at_work_fails_the_session() {
     let at_work = [S::Running, S::Interrupting, S::Pausing].map(Scenario::in_status);
-    for scenario in at_work.into_iter().chain([Scenario::in_status(S::Resuming).told_received()]) {
+    for scenario in at_work.into_iter().chain([Scenario::in_status(S::Resuming).receives()]) {
         scenario
             .when(|s| s.die(true))
             .then_event("Failed")
@@ -44,12 +44,12 @@ fn process_death_at_rest_hibernates_the_session() {
 fn process_death_after_the_turn_fails_nothing() {
     for (status, rests) in [(S::Interrupting, S::Idle), (S::Pausing, S::Paused), (S::Resuming, S::Paused)] {
         Scenario::in_status(status)
-            .told_received()
-            .told(completes("t1"))
+            .receives()
+            .observes(completes("t1"))
             .when(|s| s.die(true))
             .then_hibernated(rests);
         Scenario::in_status(status)
-            .told(ends(true))
+            .observes(ends(true))
             .when(|s| s.die(true))
             .then_status(S::Failed)
             .then(|s| s.conv.session.failure().unwrap().reason, &FailureReason::AgentError);
@@ -60,7 +60,7 @@ fn process_death_after_the_turn_fails_nothing() {
 fn the_end_of_another_run_ends_nothing() {
     let scenario = Scenario::idle();
     let old = scenario.run();
-    let scenario = scenario.when(|s| s.die(true)).when(|s| s.steer(1)).wakes().told(starts_with("t2", 1));
+    let scenario = scenario.when(|s| s.die(true)).when(|s| s.steer(1)).wakes().observes(starts_with("t2", 1));
     scenario
         .when(|s| s.commit(|c, ctx| c.run_ended(old, true, None, ctx)))
         .then_events(&[])
@@ -119,14 +119,14 @@ fn unfinished_request_is_enforced_and_a_late_done_counts() {
         let scenario = Scenario::in_status(status);
         let command = scenario.pending_command();
         let scenario = scenario
-            .told(AgentFact::CommandReceived(command))
+            .observes(AgentFact::CommandReceived(command))
             .when(|s| s.clock_with_heartbeats(59))
             .then_events(&[])
             .when(|s| s.clock_with_heartbeats(1))
             .then_events(&["RunStopOrdered"]);
         scenario.clone().when(|s| s.die(true)).then_status(then);
         scenario
-            .told(AgentFact::CommandDone(kind, command))
+            .observes(AgentFact::CommandDone(kind, command))
             .then_status(then)
             .when(|s| s.die(true))
             .then_status(then);
@@ -138,7 +138,7 @@ fn unfinished_request_is_enforced_and_a_late_done_counts() {
 fn accepted_cancel_of_a_late_request_ends_the_process() {
     for status in [S::Pausing, S::Resuming] {
         Scenario::in_status(status)
-            .told_received()
+            .receives()
             .when(|s| s.clock_with_heartbeats(40))
             .when(Scenario::cancel)
             .then_events(&["CancelAccepted"])
@@ -159,7 +159,7 @@ fn accepted_cancel_of_a_late_request_ends_the_process() {
 #[test]
 fn cancel_does_not_extend_the_time_that_a_brake_allows() {
     Scenario::in_status(S::Pausing)
-        .told_received()
+        .receives()
         .when(|s| s.pull(1, BrakeBehavior::Pause))
         .when(|s| s.clock_with_heartbeats(50))
         .when(Scenario::cancel)
@@ -175,7 +175,7 @@ fn a_pause_that_takes_long_only_notifies() {
         let scenario = Scenario::in_status(status);
         let command = scenario.pending_command();
         scenario
-            .told(AgentFact::CommandReceived(command))
+            .observes(AgentFact::CommandReceived(command))
             .when(|s| s.clock_with_heartbeats(15 * 60))
             .then_events(&["CommandLate", "CommandReissued"])
             .when(|s| s.clock_with_heartbeats(10 * 60))
@@ -184,7 +184,7 @@ fn a_pause_that_takes_long_only_notifies() {
             .when(|s| s.clock_with_heartbeats(60 * 60))
             .then_events(&["CommandReissued"])
             .then_status(status)
-            .told(AgentFact::CommandDone(kind, command))
+            .observes(AgentFact::CommandDone(kind, command))
             .then_status(then);
     }
 }
@@ -220,7 +220,7 @@ fn slow_launch_fails() {
         .when(|s| s.clock(1, P::Alive))
         .then_events(&["Failed", "RunStopOrdered"])
         .then_status(S::Failed)
-        .told(AgentFact::SidecarReady(can_all()))
+        .observes(AgentFact::SidecarReady(can_all()))
         .then_status(S::Failed);
 }
 
@@ -270,7 +270,7 @@ fn silent_run_is_unreachable_until_an_event_arrives() {
             .then_events(&[])
             .then_status(status)
             .then(|s| s.pool.active_count(), &1)
-            .told(used("0.1"))
+            .observes(used("0.1"))
             .then_event("RunReachable")
             .then(|s| s.conv.session.unreachable_since(), &None);
     }
@@ -281,7 +281,7 @@ fn silent_run_is_unreachable_until_an_event_arrives() {
 fn events_alone_renew_the_lease_of_a_run() {
     let mut scenario = leased();
     for _ in 0..100 {
-        scenario = scenario.when(|s| s.clock(89, P::Unreachable)).then_events(&[]).told(said());
+        scenario = scenario.when(|s| s.clock(89, P::Unreachable)).then_events(&[]).observes(said());
     }
     scenario.when(|s| s.clock(90, P::Unreachable)).then_events(&["RunUnreachable"]).then_status(S::Running);
 }
@@ -290,12 +290,12 @@ fn events_alone_renew_the_lease_of_a_run() {
 fn receipt_is_due_after_the_interval_of_heartbeats() {
     let is_due = |s: &Scenario| s.conv.session.is_receipt_due(&Deadlines::default(), s.now);
     Scenario::running()
-        .told(said())
+        .observes(said())
         .when(|s| s.clock(14, P::Alive))
         .then(is_due, &false)
         .when(|s| s.clock(1, P::Alive))
         .then(is_due, &true)
-        .told(said())
+        .observes(said())
         .then(is_due, &false);
 }
 
@@ -317,7 +317,7 @@ fn deadlines_restart_after_a_run_was_unreachable() {
         .then_events(&["RunUnreachable"])
         .when(|s| s.clock(DAY, P::Unreachable))
         .then_events(&[])
-        .told(said())
+        .observes(said())
         .when(|s| s.clock_with_heartbeats(29))
         .then_events(&[])
         .when(|s| s.clock_with_heartbeats(1))
@@ -344,7 +344,7 @@ fn messages_wait_while_a_run_is_unreachable() {
         .when(|s| s.steer(1))
         .then_events(&["MessageEnqueued"])
         .then_queue(&[1], &[])
-        .told(said())
+        .observes(said())
         .then_event("MessageDispatched")
         .then_queue(&[1], &[1]);
 }
@@ -355,7 +355,7 @@ fn budget_changes_wait_while_a_run_is_unreachable() {
         .when(|s| s.clock(90, P::Unreachable))
         .when(|s| s.raise_cap("5"))
         .then_events(&["BudgetChanged"])
-        .told(said())
+        .observes(said())
         .then_event("AllowanceChanged");
 }
 
@@ -365,7 +365,7 @@ fn requests_and_hibernation_wait_while_a_run_is_unreachable() {
         .when(|s| s.clock(90, P::Unreachable))
         .then_events(&["RunUnreachable"])
         .when(|s| s.clock(2 * DAY, P::Unreachable))
-        .told(said())
+        .observes(said())
         .when(|s| s.clock_with_heartbeats(14 * 60))
         .then_events(&[])
         .then_status(S::WaitingForInput);
@@ -459,7 +459,7 @@ fn launch_waits_for_an_unreachable_worker() {
         .then_events(&["RunReachable"])
         .when(|s| s.clock(299, P::Alive))
         .then_events(&[])
-        .told(AgentFact::SidecarReady(can_all()))
+        .observes(AgentFact::SidecarReady(can_all()))
         .then_status(S::Running);
 }
 
@@ -493,9 +493,9 @@ fn lost_run_has_ended_and_its_late_events_only_count_usage() {
         .then_status(S::Failed)
         .then(|s| s.conv.session.past_runs().last().unwrap().end_uncertain, &true);
     scenario
-        .told_late(used("0.2"))
+        .observes_late(used("0.2"))
         .then(|s| s.conv.session.budget().estimated_cost_usd(), &crate::scenario::usd("0.2"))
-        .told_late(completes("t1"))
+        .observes_late(completes("t1"))
         .then_status(S::Failed);
     Scenario::idle()
         .when(|s| s.steer(1))
@@ -563,7 +563,7 @@ fn resume_during_a_forced_end_starts_the_next_run() {
         .when(|s| s.clock_with_heartbeats(30))
         .when(|s| s.clock_with_heartbeats(30))
         .then_events(&["RunStopOrdered"])
-        .told(AgentFact::CommandDone(C::Pause, command))
+        .observes(AgentFact::CommandDone(C::Pause, command))
         .then_status(S::Paused)
         .when(|s| s.resume())
         .then_status(S::Resuming)
@@ -571,7 +571,7 @@ fn resume_during_a_forced_end_starts_the_next_run() {
         .then_event("SlotWanted")
         .then_status(S::Resuming)
         .wakes()
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_status(S::Running);
 }
 
@@ -584,11 +584,11 @@ fn hibernated_session_wakes_on_resume() {
         .then_status(S::Resuming)
         .wakes()
         .then_events(&["RunReady", "CommandReissued"])
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         // The turn ended with its process. A message from Pilothouse continues the work.
         .then_events(&["Resumed", "MessageEnqueued", "MessageDispatched"])
         .then_status(S::Running)
-        .told(starts("t2"))
+        .observes(starts("t2"))
         .then_events(&["TurnStarted"])
         .then_status(S::Running);
 }
@@ -597,17 +597,17 @@ fn hibernated_session_wakes_on_resume() {
 #[test]
 fn agent_paused_before_its_first_turn_is_asked_to_continue() {
     Scenario::launching()
-        .told(AgentFact::SidecarReady(can_all()))
+        .observes(AgentFact::SidecarReady(can_all()))
         .when(|s| s.pause())
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .then_status(S::Paused)
         .when(|s| s.die(true))
         .then_hibernated(S::Paused)
         .when(|s| s.resume())
         .wakes()
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_events(&["Resumed", "MessageEnqueued", "MessageDispatched"])
-        .told(starts("t1"))
+        .observes(starts("t1"))
         .then_status(S::Running);
 }
 
@@ -616,15 +616,15 @@ fn agent_paused_before_its_first_turn_is_asked_to_continue() {
 fn requests_of_a_lost_process_do_not_open_after_the_resume() {
     Scenario::running()
         .when(|s| s.pause())
-        .told(asks("q1"))
-        .told_done(C::Pause)
+        .observes(asks("q1"))
+        .confirms(C::Pause)
         .then_status(S::Paused)
         .when(|s| s.die(true))
         .then_event("RequestClosed")
         .then_hibernated(S::Paused)
         .when(|s| s.resume())
         .wakes()
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_no_event("WaitingForInput")
         .then_event("MessageDispatched")
         .then_status(S::Running);
@@ -634,12 +634,12 @@ fn requests_of_a_lost_process_do_not_open_after_the_resume() {
 fn agent_whose_turn_was_over_is_not_asked_to_continue() {
     Scenario::running()
         .when(|s| s.pause())
-        .told(completes("t1"))
-        .told_done(C::Pause)
+        .observes(completes("t1"))
+        .confirms(C::Pause)
         .when(|s| s.die(true))
         .when(|s| s.resume())
         .wakes()
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_no_event("MessageEnqueued")
         .then_status(S::Idle);
 }
@@ -677,8 +677,8 @@ fn a_turn_between_two_deaths_counts_as_progress() {
             .when(|s| s.steer(n))
             .when(|s| s.die(true))
             .wakes()
-            .told(starts_with("t2", n))
-            .told(completes("t2"));
+            .observes(starts_with("t2", n))
+            .observes(completes("t2"));
     }
     scenario.then_status(S::Idle);
 }
@@ -688,8 +688,8 @@ fn a_turn_between_two_deaths_counts_as_progress() {
 fn hibernation_is_no_failure() {
     let mut scenario = Scenario::idle();
     for n in 1..6 {
-        scenario = scenario.when(|s| s.die(true)).when(|s| s.steer(n)).wakes().told(used("0.1"));
-        scenario = scenario.told(AgentFact::MessageInjected(crate::scenario::message(n)));
+        scenario = scenario.when(|s| s.die(true)).when(|s| s.steer(n)).wakes().observes(used("0.1"));
+        scenario = scenario.observes(AgentFact::MessageInjected(crate::scenario::message(n)));
     }
     scenario.then_status(S::Idle);
 }
@@ -697,7 +697,7 @@ fn hibernation_is_no_failure() {
 #[test]
 fn unreceived_begin_is_resent_once_then_the_process_is_ended() {
     Scenario::launching()
-        .told(AgentFact::SidecarReady(can_all()))
+        .observes(AgentFact::SidecarReady(can_all()))
         .when(|s| s.clock_with_heartbeats(31))
         .then_events(&["CommandReissued"])
         .when(|s| s.clock_with_heartbeats(31))

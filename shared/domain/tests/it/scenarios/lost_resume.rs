@@ -25,17 +25,17 @@ fn resume_that_no_sidecar_received_wakes_the_session() {
         .then(|s| s.pool.leases().len(), &1)
         .wakes()
         .then_events(&["RunReady", "CommandReissued"])
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         // The turn ended with its process. A message from Pilothouse continues the work.
         .then_events(&["Resumed", "MessageEnqueued", "MessageDispatched"])
-        .told(starts("t2"))
+        .observes(starts("t2"))
         .then_status(S::Running);
 }
 
 #[test]
 fn received_resume_fails_with_its_process() {
     Scenario::in_status(S::Resuming)
-        .told_received()
+        .receives()
         .when(|s| s.die(true))
         .then_status(S::Failed)
         .then(failure, &Some(FailureReason::InfrastructureError));
@@ -54,20 +54,20 @@ fn late_acknowledgements_do_not_confirm_the_next_resume() {
     let first = resuming.pending_command();
     let scenario = resuming
         .when(|s| s.die(true))
-        .told_late(AgentFact::CommandReceived(first))
-        .told_late(AgentFact::CommandDone(C::Resume, first))
+        .observes_late(AgentFact::CommandReceived(first))
+        .observes_late(AgentFact::CommandDone(C::Resume, first))
         .then_status(S::Resuming)
         .wakes();
     assert_ne!(scenario.pending_command(), first);
     scenario
-        .told(AgentFact::CommandDone(C::Resume, first))
+        .observes(AgentFact::CommandDone(C::Resume, first))
         .then_ignored("stale-ack")
         .then_status(S::Resuming)
         // The sidecar has not received the new one either.
         .when(|s| s.die(true))
         .then_hibernated(S::Resuming)
         .wakes()
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_status(S::Running);
 }
 
@@ -98,7 +98,7 @@ fn brake_holds_a_session_whose_resume_was_lost() {
             .when(|s| s.release_brake(1))
             .then_status(S::Resuming)
             .wakes()
-            .told_done(C::Resume)
+            .confirms(C::Resume)
             .then_status(S::Running);
     }
 }
@@ -134,7 +134,7 @@ fn accepted_cancel_outlasts_the_last_fruitless_run() {
         .wakes()
         .when(|s| s.die(true))
         .wakes()
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .when(Scenario::interrupt)
         .when(|s| s.steer(1))
         .when(Scenario::force_cancel)
@@ -146,7 +146,7 @@ fn accepted_cancel_outlasts_the_last_fruitless_run() {
 #[test]
 fn spent_budget_abandons_a_lost_resume() {
     Scenario::in_status(S::Resuming)
-        .told(used("1000"))
+        .observes(used("1000"))
         .when(|s| s.die(true))
         .then_event("ResumeAbandoned")
         .then_no_event("RunRequested")
@@ -157,9 +157,9 @@ fn spent_budget_abandons_a_lost_resume() {
 #[test]
 fn lost_resume_of_a_waiting_agent_starts_no_run() {
     Scenario::running()
-        .told(asks("q1"))
+        .observes(asks("q1"))
         .when(|s| s.pull(1, B::Pause))
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .when(|s| s.release_brake(1))
         .then_status(S::Resuming)
         .when(|s| s.die(true))
@@ -175,14 +175,14 @@ fn lost_resume_of_a_waiting_agent_starts_no_run() {
 #[test]
 fn facts_from_before_a_lost_resume_count() {
     Scenario::in_status(S::Resuming)
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .when(|s| s.die(true))
         .wakes()
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_no_event("MessageEnqueued")
         .then_status(S::Idle);
     Scenario::in_status(S::Resuming)
-        .told(ends(true))
+        .observes(ends(true))
         .when(|s| s.die(true))
         .then(failure, &Some(FailureReason::AgentError));
 }

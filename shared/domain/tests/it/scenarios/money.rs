@@ -11,10 +11,10 @@ use crate::scenario::{Scenario, asks, call, calls, can_all, completes, message, 
 #[test]
 fn running_totals_are_counted_once() {
     Scenario::running()
-        .told(used("0.2"))
-        .told(used("0.2"))
-        .told(used("0.1"))
-        .told(used("0.3"))
+        .observes(used("0.2"))
+        .observes(used("0.2"))
+        .observes(used("0.1"))
+        .observes(used("0.3"))
         .then(|s| s.conv.session.metrics().total_cost_usd, &usd("0.3"))
         .then(|s| s.conv.session.budget().estimated_cost_usd(), &usd("0.3"));
 }
@@ -27,13 +27,13 @@ fn budget_warning_is_sent_once_within_the_turn() {
         percent_used: "80".to_owned(),
     };
     Scenario::running()
-        .told(used("0.79"))
+        .observes(used("0.79"))
         .then_events(&["MetricsUpdated"])
-        .told(used("0.80"))
+        .observes(used("0.80"))
         .then_events(&["MetricsUpdated", "BudgetWarning", "MessageEnqueued", "MessageDispatched"])
         .then(|s| s.last[1].clone(), &warning)
         .then(|s| s.conv.queue.messages()[0].source, &MessageSource::System)
-        .told(used("0.9"))
+        .observes(used("0.9"))
         .then_events(&["MetricsUpdated"]);
 }
 
@@ -59,16 +59,16 @@ fn events_of_usage_have_the_state_of_the_context_window() {
         model_context_limit: Some(200_000),
     };
     Scenario::idle()
-        .told(starts("t2"))
-        .told(report("0.3", 170_000))
+        .observes(starts("t2"))
+        .observes(report("0.3", 170_000))
         .then(|s| s.last.clone(), &vec![updated])
-        .told(AgentFact::ContextNearingLimit { usage_percent: "85.00".to_owned() })
+        .observes(AgentFact::ContextNearingLimit { usage_percent: "85.00".to_owned() })
         .then(|s| s.last.clone(), &vec![nearing])
         .then_status(S::Running)
         // The next snapshot replaces this one. A report without a snapshot keeps it.
-        .told(report("0.4", 20_000))
+        .observes(report("0.4", 20_000))
         .then(|s| s.conv.session.metrics().context_window, &Some(window(20_000)))
-        .told(used("0.5"))
+        .observes(used("0.5"))
         .then(|s| s.conv.session.metrics().context_window, &Some(window(20_000)));
 }
 
@@ -77,18 +77,18 @@ fn events_of_usage_have_the_state_of_the_context_window() {
 fn late_budget_warning_starts_no_turn() {
     for status in [S::Idle, S::Interrupted] {
         Scenario::in_status(status)
-            .told(used("0.85"))
+            .observes(used("0.85"))
             .then_events(&["MetricsUpdated", "BudgetWarning"])
             .when(|s| s.die(true))
             .then_hibernated(status)
-            .told_late(used("0.9"))
+            .observes_late(used("0.9"))
             .then_events(&["MetricsUpdated"]);
     }
     // The turn for which the notice is meant ends before it can be sent.
     Scenario::in_status(S::Interrupting)
-        .told(used("0.85"))
+        .observes(used("0.85"))
         .then_event("MessageEnqueued")
-        .told_done(C::Interrupt)
+        .confirms(C::Interrupt)
         .then_events(&["Interrupted", "MessageCancelled"])
         .then_status(S::Interrupted);
 }
@@ -102,14 +102,14 @@ fn the_cap_pauses_in_the_same_commit_and_overshoot_counts() {
         left_usd: None,
     };
     Scenario::running()
-        .told(used("1.25"))
+        .observes(used("1.25"))
         .then(|s| s.last.contains(&exhausted), &true)
         .then_event("PauseRequested")
         .then_status(S::Pausing)
         .then(|s| s.conv.session.budget().overshoot_usd(), &usd("0.25"))
-        .told(used("1.5"))
+        .observes(used("1.5"))
         .then_events(&["MetricsUpdated"])
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .then_status(S::Paused)
         .refuses("budget-exhausted", |s| s.resume())
         .when(|s| s.steer(1))
@@ -119,16 +119,16 @@ fn the_cap_pauses_in_the_same_commit_and_overshoot_counts() {
         .then_events(&["BudgetChanged", "AllowanceChanged"])
         .then_status(S::Paused)
         .when(|s| s.resume())
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_event("MessageDispatched")
         .then_status(S::Running);
 }
 
 #[test]
 fn only_running_sessions_pause_at_the_cap() {
-    Scenario::idle().told(used("2")).then_no_event("PauseRequested").then_status(S::Idle);
+    Scenario::idle().observes(used("2")).then_no_event("PauseRequested").then_status(S::Idle);
     Scenario::in_status(S::WaitingForInput)
-        .told(used("2"))
+        .observes(used("2"))
         .then_status(S::WaitingForInput)
         .refuses("budget-exhausted", |s| s.answer("q1"));
 }
@@ -136,7 +136,7 @@ fn only_running_sessions_pause_at_the_cap() {
 #[test]
 fn new_work_waits_for_the_cap() {
     Scenario::idle()
-        .told(used("1"))
+        .observes(used("1"))
         .when(|s| s.follow_up(1))
         .then_queue(&[1], &[])
         .when(|s| s.raise_cap("2"))
@@ -144,31 +144,36 @@ fn new_work_waits_for_the_cap() {
         .then_queue(&[1], &[1]);
     // No run starts for it.
     Scenario::idle()
-        .told(used("1"))
+        .observes(used("1"))
         .when(|s| s.die(true))
         .when(|s| s.follow_up(1))
         .then_no_event("SlotWanted")
         .when(|s| s.raise_cap("2"))
         .then_event("SlotWanted");
     Scenario::running()
-        .told(used("1"))
-        .told_done(C::Pause)
+        .observes(used("1"))
+        .confirms(C::Pause)
         .when(|s| s.die(true))
         .refuses("budget-exhausted", |s| s.resume());
     Scenario::running()
-        .told(AgentFact::SessionEnded { is_error: true, reason: "x".to_owned(), message: None, output: None })
-        .told(used("1"))
+        .observes(AgentFact::SessionEnded {
+            is_error: true,
+            reason: "x".to_owned(),
+            message: None,
+            output: None,
+        })
+        .observes(used("1"))
         .refuses("budget-exhausted", |s| s.retry());
 }
 
 #[test]
 fn agent_without_pause_support_is_interrupted_at_the_cap() {
     Scenario::launching()
-        .told(AgentFact::SidecarReady(Capabilities::default()))
-        .told(starts("t1"))
-        .told(used("1"))
+        .observes(AgentFact::SidecarReady(Capabilities::default()))
+        .observes(starts("t1"))
+        .observes(used("1"))
         .then_event("InterruptRequested")
-        .told_done(C::Interrupt)
+        .confirms(C::Interrupt)
         .then_status(S::Interrupted);
 }
 
@@ -185,7 +190,7 @@ fn resume_without_budget_is_abandoned() {
     scenario
         .when(|s| s.resume())
         .then_status(S::Resuming)
-        .told_late(used("5"))
+        .observes_late(used("5"))
         .then_event("ResumeAbandoned")
         .then_hibernated(S::Paused)
         .then(|s| s.conv.session.slot_wanted(), &None);
@@ -201,8 +206,8 @@ fn shifted(pool: &pilothouse_domain::pool::SessionPool) -> pilothouse_domain::po
 #[test]
 fn successful_resume_without_budget_pauses_again() {
     Scenario::in_status(S::Resuming)
-        .told(used("5"))
-        .told_done(C::Resume)
+        .observes(used("5"))
+        .confirms(C::Resume)
         .then_events(&["Resumed", "PauseRequested"])
         .then_status(S::Pausing);
 }
@@ -227,25 +232,26 @@ fn raised_cap_survives_all_parked_facts() {
         (&[over_budget.clone(), starts("t2")], S::Running),
         (&[over_budget.clone(), starts("t2"), completes("t2")], S::Idle),
     ];
-    let paused_when_told = |s: Scenario| s.told_done(C::Pause);
+    let pause_confirmed = |s: Scenario| s.confirms(C::Pause);
     for (facts, status) in table {
-        for told_in_pausing in [true, false] {
-            let scenario = Scenario::running().told(calls("c1")).told(used("1.2")).then_status(S::Pausing);
-            let scenario = if told_in_pausing { scenario } else { paused_when_told(scenario) };
+        for reports_in_pausing in [true, false] {
+            let scenario =
+                Scenario::running().observes(calls("c1")).observes(used("1.2")).then_status(S::Pausing);
+            let scenario = if reports_in_pausing { scenario } else { pause_confirmed(scenario) };
             let starts_late =
-                !told_in_pausing && facts.iter().any(|f| matches!(f, AgentFact::TurnStarted { .. }));
+                !reports_in_pausing && facts.iter().any(|f| matches!(f, AgentFact::TurnStarted { .. }));
             if starts_late {
                 // A turn that starts after the pause was confirmed is activity of a stopped agent (decision 15).
                 continue;
             }
-            let scenario = facts.iter().fold(scenario, |scenario, fact| scenario.told(fact.clone()));
-            let scenario = if told_in_pausing { paused_when_told(scenario) } else { scenario };
+            let scenario = facts.iter().fold(scenario, |scenario, fact| scenario.observes(fact.clone()));
+            let scenario = if reports_in_pausing { pause_confirmed(scenario) } else { scenario };
             let scenario = scenario
                 .then_status(S::Paused)
                 .when(|s| s.steer(1))
                 .when(|s| s.raise_cap("5"))
                 .when(|s| s.resume())
-                .told_done(C::Resume);
+                .confirms(C::Resume);
             let session = &scenario.conv.session;
             assert!(!session.budget().exhausted(), "{facts:?}: {:?}", session.budget());
             assert_eq!(session.status(), *status, "{facts:?}");
@@ -268,11 +274,11 @@ fn unmetered() -> AgentFact {
 fn unpriced_agent_is_held_until_unmetered_spend_is_allowed() {
     let reason = |s: &Scenario| s.conv.session.paused_reason();
     Scenario::running()
-        .told(unmetered())
+        .observes(unmetered())
         .then_events(&["SpendUnmetered", "PauseRequested"])
-        .told(unmetered())
+        .observes(unmetered())
         .then_events(&[])
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .then_status(S::Paused)
         .then(reason, &Some(PausedReason::Unmetered))
         .refuses("unmetered", Scenario::resume)
@@ -281,7 +287,7 @@ fn unpriced_agent_is_held_until_unmetered_spend_is_allowed() {
         .when(|s| s.allow_unmetered(true))
         .then_events(&["BudgetChanged"])
         .when(Scenario::resume)
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_status(S::Running)
         .when(|s| s.raise_cap("5"))
         // The owner withdraws the permission.
@@ -293,11 +299,11 @@ fn unpriced_agent_is_held_until_unmetered_spend_is_allowed() {
 fn allowed_unmetered_spend_is_only_reported() {
     Scenario::running()
         .when(|s| s.allow_unmetered(true))
-        .told(unmetered())
+        .observes(unmetered())
         .then_events(&["SpendUnmetered"])
         .then_status(S::Running)
         // A model with a known price.
-        .told(AgentFact::SidecarReady(can_all()))
+        .observes(AgentFact::SidecarReady(can_all()))
         .then_events(&[])
         .then(|s| s.conv.session.budget().unmetered(), &false);
 }
@@ -305,7 +311,7 @@ fn allowed_unmetered_spend_is_only_reported() {
 #[test]
 fn new_work_waits_until_unmetered_spend_is_allowed() {
     Scenario::idle()
-        .told(unmetered())
+        .observes(unmetered())
         .then_events(&["SpendUnmetered"])
         .when(|s| s.follow_up(1))
         .then_queue(&[1], &[])
@@ -313,16 +319,21 @@ fn new_work_waits_until_unmetered_spend_is_allowed() {
         .then_event("MessageDispatched");
     // Neither a run nor a retry starts for it. The next run of the same agent changes nothing.
     Scenario::idle()
-        .told(unmetered())
+        .observes(unmetered())
         .when(|s| s.die(true))
         .when(|s| s.follow_up(1))
         .then_no_event("SlotWanted")
         .when(|s| s.allow_unmetered(true))
         .then_event("SlotWanted");
     Scenario::running()
-        .told(unmetered())
-        .told_done(C::Pause)
-        .told(AgentFact::SessionEnded { is_error: true, reason: "x".to_owned(), message: None, output: None })
+        .observes(unmetered())
+        .confirms(C::Pause)
+        .observes(AgentFact::SessionEnded {
+            is_error: true,
+            reason: "x".to_owned(),
+            message: None,
+            output: None,
+        })
         .then_status(S::Failed)
         .refuses("unmetered", Scenario::retry);
 }
@@ -332,8 +343,8 @@ fn usage_and_messages_do_not_move_the_control_version() {
     let scenario = Scenario::idle();
     let version = scenario.conv.session.control_version();
     scenario
-        .told(used("5"))
+        .observes(used("5"))
         .when(|s| s.follow_up(1))
-        .told(completes("t9"))
+        .observes(completes("t9"))
         .then(|s| s.conv.session.control_version(), &version);
 }

@@ -36,7 +36,7 @@ fn outcome_of(
     step: impl FnOnce(Scenario) -> Scenario,
 ) -> Option<ReportedOutcome> {
     let mut inbox = Inbox::default();
-    let scenario = Scenario::running().told(fact);
+    let scenario = Scenario::running().observes(fact);
     inbox.follow(&scenario.conv.session);
     inbox.follow(&step(scenario).conv.session);
     ReportedOutcome::of_decision(inbox.about(&call(request)))
@@ -79,7 +79,8 @@ fn default_answer_is_not_a_resolution_by_a_person() {
     let mut inbox = Inbox::default();
     let mut asked = Scenario::with(settings);
     asked.allocate();
-    let asked = asked.told(AgentFact::SidecarReady(can_all())).told(starts("t1")).told(permission());
+    let asked =
+        asked.observes(AgentFact::SidecarReady(can_all())).observes(starts("t1")).observes(permission());
     inbox.follow(&asked.conv.session);
     inbox.follow(&asked.when(|s| s.clock_with_heartbeats(24 * 60 * 60)).conv.session);
     let reported = ReportedOutcome::of_decision(inbox.about(&call("q1"))).unwrap();

@@ -38,17 +38,17 @@ fn corrects(scenario: Scenario, id: &str) -> Scenario {
     assert!(content.contains("- /total is required"), "{content}");
     assert_eq!(sent.source, MessageSource::System);
     let message = sent.message_id;
-    scenario.told_begun_with(id, message)
+    scenario.begins_turn_with(id, message)
 }
 
 #[test]
 fn invalid_result_starts_another_turn() {
     let scenario = Scenario::running()
-        .told(completes_with("t1", json!({})))
+        .observes(completes_with("t1", json!({})))
         .then_events(&["OutputReturned", "TurnCompleted", "MessageEnqueued", "MessageDispatched"])
         .then(pending_review, &false);
     corrects(scenario, "t2")
-        .told(completes_with("t2", json!({ "total": 1 })))
+        .observes(completes_with("t2", json!({ "total": 1 })))
         .then_status(S::Idle)
         .then(pending_review, &true)
         .then(shown, &0);
@@ -56,10 +56,10 @@ fn invalid_result_starts_another_turn() {
 
 #[test]
 fn third_invalid_result_is_reviewed_with_its_violations() {
-    let first = Scenario::running().told(completes_with("t1", json!({})));
-    let second = corrects(first, "t2").told(completes_with("t2", json!({})));
+    let first = Scenario::running().observes(completes_with("t1", json!({})));
+    let second = corrects(first, "t2").observes(completes_with("t2", json!({})));
     corrects(second, "t3")
-        .told(completes_with("t3", json!({})))
+        .observes(completes_with("t3", json!({})))
         .then_events(&["OutputReady"])
         .then(pending_review, &true)
         .then(shown, &1);
@@ -75,16 +75,20 @@ fn submitted_result_is_returned_in_the_response() {
         .then_events(&["OutputReturned"])
         .when(submits(json!({ "total": 1 })))
         .then_events(&[])
-        .told(AgentFact::TurnCompleted { turn: turn("t1"), output: None, outcome: SessionOutcome::Completed })
+        .observes(AgentFact::TurnCompleted {
+            turn: turn("t1"),
+            output: None,
+            outcome: SessionOutcome::Completed,
+        })
         .then_events(&["OutputReady"])
         .then(shown, &0);
 }
 
 #[test]
 fn corrections_are_counted_for_each_output() {
-    let first = Scenario::running().told(completes_with("t1", json!({})));
-    let ready = corrects(first, "t2").told(completes_with("t2", json!({ "total": 1 })));
-    ready.told(starts("t3")).told(completes_with("t3", json!({}))).then_event("OutputReturned");
+    let first = Scenario::running().observes(completes_with("t1", json!({})));
+    let ready = corrects(first, "t2").observes(completes_with("t2", json!({ "total": 1 })));
+    ready.observes(starts("t3")).observes(completes_with("t3", json!({}))).then_event("OutputReturned");
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn session_that_needs_no_slot_leaves_the_queue() {
 /// A retry waits for the end of its own earlier run; other sessions do not wait with it.
 #[test]
 fn retry_that_waits_for_its_old_run_blocks_nobody() {
-    let mut scenario = Scenario::running().told(ends(true)).when(|s| s.retry());
+    let mut scenario = Scenario::running().observes(ends(true)).when(|s| s.retry());
     scenario.pool.configure(2).unwrap();
     assert_eq!(scenario.pool.waiting().len(), 1);
     let mut ids = Ids(100);

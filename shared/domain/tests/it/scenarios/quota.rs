@@ -28,15 +28,15 @@ fn reason(scenario: &Scenario) -> Option<PausedReason> {
 #[test]
 fn call_beyond_the_budget_pauses_until_the_cap_is_raised() {
     Scenario::running()
-        .told(used("0.7"))
-        .told(too_dear())
+        .observes(used("0.7"))
+        .observes(too_dear())
         .then_events(&["BudgetExhausted", "PauseRequested"])
         .then(|s| matches!(s.last[0], SessionEvent::BudgetExhausted { left_usd: Some(left), .. } if left == usd("0.3")), &true)
         .then(|s| s.conv.session.budget().exhausted(), &true)
         .then(|s| s.conv.session.budget().remaining_usd(), &usd("0.3"))
-        .told(too_dear())
+        .observes(too_dear())
         .then_events(&[])
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .then_status(S::Paused)
         .then(reason, &Some(PausedReason::BudgetExhausted))
         .refuses("budget-exhausted", Scenario::resume)
@@ -46,7 +46,7 @@ fn call_beyond_the_budget_pauses_until_the_cap_is_raised() {
         .when(|s| s.raise_cap("2"))
         .then_events(&["BudgetChanged", "AllowanceChanged"])
         .when(Scenario::resume)
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_status(S::Running)
         .then(|s| s.conv.session.turn().is_some(), &true);
 }
@@ -57,7 +57,7 @@ fn call_beyond_an_earlier_budget_holds_nobody() {
     Scenario::running()
         .when(|s| s.raise_cap("2"))
         .then_event("AllowanceChanged")
-        .told(too_dear())
+        .observes(too_dear())
         .then_events(&[])
         .then_status(S::Running);
 }
@@ -67,16 +67,16 @@ fn exhausted_quota_pauses_in_the_same_commit_and_resumes() {
     let scenario = Scenario::running();
     let fact = used_up(&scenario, Some(600));
     scenario
-        .told(fact)
+        .observes(fact)
         .then_events(&["QuotaExceeded", "PauseRequested"])
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .then_status(S::Paused)
         .then(reason, &Some(PausedReason::QuotaExceeded))
         .when(|s| s.clock_with_heartbeats(599))
         .then_events(&[])
         .when(|s| s.clock_with_heartbeats(1))
         .then_events(&["QuotaReset", "ResumeRequested"])
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_status(S::Running)
         .then(|s| s.conv.session.quota().is_none(), &true)
         .then(|s| s.conv.session.turn().is_some(), &true);
@@ -86,20 +86,20 @@ fn exhausted_quota_pauses_in_the_same_commit_and_resumes() {
 fn unavailable_model_pauses_and_says_so() {
     let unavailable = |retry_at| AgentFact::ModelUnavailable { message: Some("overloaded".into()), retry_at };
     let scenario = Scenario::running()
-        .told(unavailable(None))
+        .observes(unavailable(None))
         .then_events(&["ModelUnavailable", "PauseRequested"])
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .then(reason, &Some(PausedReason::ModelUnavailable))
         .when(|s| s.clock_with_heartbeats(3_000))
         .then_events(&[])
         .when(Scenario::resume)
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_status(S::Running)
         .then(|s| s.conv.session.turn().is_some(), &true);
     let retry_at = Some(scenario.now + Duration::from_mins(10));
     scenario
-        .told(unavailable(retry_at))
-        .told_done(C::Pause)
+        .observes(unavailable(retry_at))
+        .confirms(C::Pause)
         .when(|s| s.clock_with_heartbeats(600))
         .then_events(&["ResumeRequested"]);
 }
@@ -109,8 +109,8 @@ fn hibernated_session_wakes_when_its_quota_resets() {
     let scenario = Scenario::running();
     let fact = used_up(&scenario, Some(7200));
     scenario
-        .told(fact)
-        .told_done(C::Pause)
+        .observes(fact)
+        .confirms(C::Pause)
         .when(|s| s.clock_with_heartbeats(3600))
         .then_event("HibernationOrdered")
         .when(|s| s.die(true))
@@ -119,7 +119,7 @@ fn hibernated_session_wakes_when_its_quota_resets() {
         .then_event("QuotaReset")
         .then_event("RunRequested")
         .wakes()
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_status(S::Running);
 }
 
@@ -129,8 +129,8 @@ fn the_clock_does_not_resume_at_once() {
     let scenario = Scenario::running();
     let fact = used_up(&scenario, Some(0));
     scenario
-        .told(fact)
-        .told_done(C::Pause)
+        .observes(fact)
+        .confirms(C::Pause)
         .when(|s| s.clock_with_heartbeats(29))
         .then_events(&[])
         .when(|s| s.clock_with_heartbeats(1))
@@ -142,16 +142,16 @@ fn without_a_reset_time_its_owner_resumes() {
     let scenario = Scenario::running();
     let fact = used_up(&scenario, None);
     let scenario = scenario
-        .told(fact)
-        .told_done(C::Pause)
+        .observes(fact)
+        .confirms(C::Pause)
         .when(|s| s.clock_with_heartbeats(3599))
         .then_events(&[])
         .when(Scenario::resume)
-        .told_done(C::Resume)
+        .confirms(C::Resume)
         .then_status(S::Running);
     // The quota is still used up, so the session pauses again.
     let fact = used_up(&scenario, None);
-    scenario.told(fact).then_status(S::Pausing);
+    scenario.observes(fact).then_status(S::Pausing);
 }
 
 #[test]
@@ -159,9 +159,9 @@ fn session_paused_by_its_owner_is_not_resumed_by_the_clock() {
     let scenario = Scenario::running().when(Scenario::pause);
     let fact = used_up(&scenario, Some(60));
     scenario
-        .told(fact)
+        .observes(fact)
         .then_events(&["QuotaExceeded"])
-        .told_done(C::Pause)
+        .confirms(C::Pause)
         .then(reason, &Some(PausedReason::Owner))
         .when(|s| s.clock_with_heartbeats(3000))
         .then_events(&[]);
@@ -172,9 +172,9 @@ fn quota_reset_without_budget_resumes_nothing() {
     let scenario = Scenario::running();
     let fact = used_up(&scenario, Some(60));
     scenario
-        .told(fact)
-        .told(used("5"))
-        .told_done(C::Pause)
+        .observes(fact)
+        .observes(used("5"))
+        .confirms(C::Pause)
         .when(|s| s.clock_with_heartbeats(60))
         .then_events(&["QuotaReset"])
         .then_status(S::Paused)
@@ -183,10 +183,10 @@ fn quota_reset_without_budget_resumes_nothing() {
 
 #[test]
 fn waiting_agent_is_paused_when_it_continues() {
-    let scenario = Scenario::running().told(asks("q1"));
+    let scenario = Scenario::running().observes(asks("q1"));
     let fact = used_up(&scenario, None);
     scenario
-        .told(fact)
+        .observes(fact)
         .then_status(S::WaitingForInput)
         .when(|s| s.answer("q1"))
         .then_event("PauseRequested")
@@ -195,18 +195,23 @@ fn waiting_agent_is_paused_when_it_continues() {
 
 #[test]
 fn agent_without_pause_support_is_interrupted() {
-    let scenario =
-        Scenario::launching().told(AgentFact::SidecarReady(Capabilities::default())).told(starts("t1"));
+    let scenario = Scenario::launching()
+        .observes(AgentFact::SidecarReady(Capabilities::default()))
+        .observes(starts("t1"));
     let fact = used_up(&scenario, None);
-    scenario.told(fact).then_event("InterruptRequested").told_done(C::Interrupt).then_status(S::Interrupted);
+    scenario
+        .observes(fact)
+        .then_event("InterruptRequested")
+        .confirms(C::Interrupt)
+        .then_status(S::Interrupted);
 }
 
 #[test]
 fn deliverable_counts_refer_to_their_journal_entry() {
-    let told = |pending, passed, blocked| {
-        AgentFact::DeliverablesTold(DeliverableCounts { pending, passed, blocked })
+    let reported = |pending, passed, blocked| {
+        AgentFact::DeliverablesReported(DeliverableCounts { pending, passed, blocked })
     };
-    let scenario = Scenario::running().told(told(2, 1, 0));
+    let scenario = Scenario::running().observes(reported(2, 1, 0));
     let changed = SessionEvent::DeliverablesChanged { pending: 2, passed: 1, blocked: 0 };
     assert_eq!(scenario.last, [changed]);
     let recorded = scenario.conv.session.deliverables().unwrap();
@@ -215,6 +220,6 @@ fn deliverable_counts_refer_to_their_journal_entry() {
         (3, scenario.conv.session.journal_sequence() + 1)
     );
     // A run that has ended reports nothing about the deliverables of the next one.
-    let scenario = scenario.told_late(told(9, 0, 0)).then_ignored("stale-run");
+    let scenario = scenario.observes_late(reported(9, 0, 0)).then_ignored("stale-run");
     assert_eq!(scenario.conv.session.deliverables().unwrap().counts.passed, 1);
 }

@@ -12,15 +12,15 @@ fn reload(scenario: &Scenario) -> CommandId {
 
 fn reloaded(scenario: Scenario) -> Scenario {
     let command = reload(&scenario);
-    scenario.told(AgentFact::CommandDone(C::Reload, command))
+    scenario.observes(AgentFact::CommandDone(C::Reload, command))
 }
 
 /// An idle session whose adapter has the capabilities `can`.
 fn idle_with(can: Capabilities) -> Scenario {
     Scenario::launching()
-        .told(AgentFact::SidecarReady(can))
-        .told(starts("t1"))
-        .told(crate::scenario::completes("t1"))
+        .observes(AgentFact::SidecarReady(can))
+        .observes(starts("t1"))
+        .observes(crate::scenario::completes("t1"))
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_reload_is_confirmed_by_its_own_acknowledgement() {
         .refuses("reload-under-way", Scenario::reload)
         .refuses("reload-under-way", |s| s.enable(2))
         .refuses("reload-under-way", |s| s.disable(1))
-        .told(AgentFact::CommandDone(C::Reload, CommandId::new(uuid::Uuid::from_u128(1))))
+        .observes(AgentFact::CommandDone(C::Reload, CommandId::new(uuid::Uuid::from_u128(1))))
         .then_ignored("stale-ack");
     let scenario = reloaded(scenario)
         .then_events(&["Reloaded"])
@@ -148,7 +148,7 @@ fn reload_timeout_ends_the_process() {
     let scenario = Scenario::idle().when(Scenario::reload);
     let command = reload(&scenario);
     scenario
-        .told(AgentFact::CommandReceived(command))
+        .observes(AgentFact::CommandReceived(command))
         .when(|s| s.clock_with_heartbeats(110))
         .then_no_event("RunStopOrdered")
         .when(|s| s.clock_with_heartbeats(15))
@@ -160,7 +160,7 @@ fn refused_reload_keeps_the_old_configuration() {
     let scenario = Scenario::idle().when(|s| s.enable(1)).when(Scenario::reload).when(|s| s.follow_up(1));
     let command = reload(&scenario);
     scenario
-        .told(AgentFact::CommandRefused { command, code: "no".to_owned(), message: String::new() })
+        .observes(AgentFact::CommandRefused { command, code: "no".to_owned(), message: String::new() })
         .then_event("CommandRefused")
         .then_no_event("Reloaded")
         .then(|s| s.conv.session.config_changed(), &true)
@@ -170,13 +170,13 @@ fn refused_reload_keeps_the_old_configuration() {
 
 #[test]
 fn turn_started_by_the_agent_does_not_block_a_reload() {
-    let scenario = Scenario::idle().when(Scenario::reload).told(starts("t9")).then_status(S::Running);
+    let scenario = Scenario::idle().when(Scenario::reload).observes(starts("t9")).then_status(S::Running);
     reloaded(scenario).then_events(&["Reloaded"]).then_status(S::Running);
     // The turn is not ended for a late reload.
-    let scenario = Scenario::idle().when(Scenario::reload).told(starts("t9"));
+    let scenario = Scenario::idle().when(Scenario::reload).observes(starts("t9"));
     let command = reload(&scenario);
     scenario
-        .told(AgentFact::CommandReceived(command))
+        .observes(AgentFact::CommandReceived(command))
         .when(|s| s.clock_with_heartbeats(125))
         .then_no_event("RunStopOrdered")
         .then_status(S::Running);
@@ -188,6 +188,6 @@ fn session_end_ends_the_reload() {
         let scenario = Scenario::idle().when(Scenario::reload);
         let command = reload(&scenario);
         let scenario = scenario.when(end).then(|s| s.conv.session.reload().is_none(), &true);
-        scenario.told(AgentFact::CommandDone(C::Reload, command)).then_ignored("stale-ack");
+        scenario.observes(AgentFact::CommandDone(C::Reload, command)).then_ignored("stale-ack");
     }
 }

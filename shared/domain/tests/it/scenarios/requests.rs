@@ -17,17 +17,17 @@ const DAY: u64 = 24 * 60 * 60;
 fn running_with(settings: SessionSettings) -> Scenario {
     let mut scenario = Scenario::with(settings);
     scenario.allocate();
-    scenario.told(AgentFact::SidecarReady(Capabilities::default())).told(starts("t1"))
+    scenario.observes(AgentFact::SidecarReady(Capabilities::default())).observes(starts("t1"))
 }
 
 #[test]
 fn a_waiting_status_lasts_while_a_request_blocks() {
     Scenario::running()
-        .told(asks("q1"))
+        .observes(asks("q1"))
         .then_events(&["WaitingForInput"])
-        .told(shows("p1"))
+        .observes(shows("p1"))
         .then_status(S::WaitingForInput)
-        .told(asks("q2"))
+        .observes(asks("q2"))
         .when(|s| s.answer("q1"))
         .then_events(&["InputReceived"])
         .then_status(S::WaitingForApproval)
@@ -69,8 +69,8 @@ fn asks_permission(id: &str) -> AgentFact {
 
 #[test]
 fn a_request_beyond_twenty_is_denied_and_the_agent_is_told() {
-    let full = (1..=20).fold(Scenario::running(), |s, n| s.told(asks(&format!("q{n}"))));
-    let denied = full.told(asks_permission("t1")).then_events(&["RequestDenied"]);
+    let full = (1..=20).fold(Scenario::running(), |s, n| s.observes(asks(&format!("q{n}"))));
+    let denied = full.observes(asks_permission("t1")).then_events(&["RequestDenied"]);
     assert_eq!(denied.conv.session.pending_requests().len(), 20);
     let SessionEvent::RequestDenied { request_id, answers, command } = &denied.last[0] else {
         panic!("{:?}", denied.last)
@@ -84,31 +84,31 @@ fn a_request_beyond_twenty_is_denied_and_the_agent_is_told() {
     );
     denied
         .then_status(S::WaitingForInput)
-        .told(asks("q1"))
+        .observes(asks("q1"))
         .then_events(&["WaitingForInput"])
         .when(|s| s.answer("q1"))
-        .told(asks_permission("t2"))
+        .observes(asks_permission("t2"))
         .then_events(&["WaitingForInput"]);
 }
 
 #[test]
 fn the_result_of_its_call_closes_a_request() {
     Scenario::running()
-        .told(asks("q1"))
-        .told(asks("q2"))
-        .told(results("q1"))
+        .observes(asks("q1"))
+        .observes(asks("q2"))
+        .observes(results("q1"))
         .then_events(&["ToolCallCompleted", "RequestClosed"])
         .then_status(S::WaitingForInput)
-        .told(results("q2"))
+        .observes(results("q2"))
         .then_status(S::Running);
 }
 
 #[test]
 fn turn_end_closes_every_request() {
     Scenario::running()
-        .told(asks("q1"))
-        .told(shows("p1"))
-        .told(completes("t1"))
+        .observes(asks("q1"))
+        .observes(shows("p1"))
+        .observes(completes("t1"))
         .then_events(&["RequestClosed", "RequestClosed", "TurnCompleted"])
         .then_status(S::Idle)
         .refuses("request-over", |s| s.answer("q1"));
@@ -118,22 +118,22 @@ fn turn_end_closes_every_request() {
 fn plans_count_their_revisions() {
     let plan = |s: &Scenario| s.conv.session.plan().map(|p| (p.version, p.status)).unwrap();
     Scenario::running()
-        .told(AgentFact::PlanModeEntered)
+        .observes(AgentFact::PlanModeEntered)
         .then_event("PlanCreated")
         .then(plan, &(1, PlanStatus::Draft))
         .then(|s| s.conv.session.plan().unwrap().content.clone(), &None)
-        .told(shows("p1"))
+        .observes(shows("p1"))
         .then(plan, &(1, PlanStatus::PendingApproval))
         .when(|s| s.reject_plan("p1"))
         .then(plan, &(1, PlanStatus::Rejected))
-        .told(shows("p2"))
+        .observes(shows("p2"))
         .then(plan, &(2, PlanStatus::PendingApproval))
         .when(|s| s.approve_plan("p2"))
         .then_event("PlanApproved")
         .then_status(S::Running)
         .then(plan, &(2, PlanStatus::Approved))
-        .told(AgentFact::PlanModeEntered)
-        .told(shows("p3"))
+        .observes(AgentFact::PlanModeEntered)
+        .observes(shows("p3"))
         .then(plan, &(3, PlanStatus::PendingApproval));
 }
 
@@ -144,7 +144,7 @@ fn plan_without_required_approval_blocks_nothing() {
     let pending =
         SessionEvent::PlanPendingApproval { request_id: call("p1"), requires_approval: false, version: 1 };
     running_with(settings)
-        .told(shows("p1"))
+        .observes(shows("p1"))
         .then(|s| s.last.clone(), &vec![pending])
         .then_status(S::Running)
         .then(|s| s.conv.session.plan().unwrap().status, &PlanStatus::Approved);
@@ -165,12 +165,15 @@ fn unanswered_request_fails_the_session() {
 fn default_answer_applies_after_the_timeout() {
     let settings = SessionSettings { default_answer: Some("Decide".to_owned()), ..settings() };
     running_with(settings.clone())
-        .told(asks("q1"))
+        .observes(asks("q1"))
         .when(|s| s.clock_with_heartbeats(DAY))
         .then_event("InputReceived")
         .then_status(S::Running);
     // Plans have no default decision.
-    running_with(settings).told(shows("p1")).when(|s| s.clock_with_heartbeats(DAY)).then_status(S::Failed);
+    running_with(settings)
+        .observes(shows("p1"))
+        .when(|s| s.clock_with_heartbeats(DAY))
+        .then_status(S::Failed);
 }
 
 #[test]
@@ -193,7 +196,7 @@ fn answer_without_a_process_is_sent_as_a_message() {
 fn default_answer_without_a_process_is_sent_as_a_message() {
     let settings = SessionSettings { default_answer: Some("Decide".to_owned()), ..settings() };
     running_with(settings)
-        .told(asks("q1"))
+        .observes(asks("q1"))
         .when(|s| s.die(true))
         .when(|s| s.clock(DAY, ProcessState::Unknown))
         .then_event("InputReceived")
@@ -204,8 +207,8 @@ fn default_answer_without_a_process_is_sent_as_a_message() {
 #[test]
 fn hibernated_plans_are_decided_in_order() {
     Scenario::running()
-        .told(shows("p1"))
-        .told(asks("q1"))
+        .observes(shows("p1"))
+        .observes(asks("q1"))
         .when(|s| s.die(true))
         .when(|s| s.approve_plan("p1"))
         .then_events(&["PlanApproved", "MessageEnqueued"])
@@ -237,18 +240,21 @@ fn plan_status(scenario: &Scenario) -> PlanStatus {
 #[test]
 fn a_plan_stops_waiting_when_its_request_ends() {
     Scenario::running()
-        .told(shows("p1"))
+        .observes(shows("p1"))
         .then(plan_status, &PlanStatus::PendingApproval)
-        .told(results("p1"))
+        .observes(results("p1"))
         .then_status(S::Running)
         .then(plan_status, &PlanStatus::Draft);
-    Scenario::running().told(shows("p1")).when(Scenario::force_cancel).then(plan_status, &PlanStatus::Draft);
+    Scenario::running()
+        .observes(shows("p1"))
+        .when(Scenario::force_cancel)
+        .then(plan_status, &PlanStatus::Draft);
 }
 
 #[test]
 fn a_plan_beyond_twenty_requests_is_rejected() {
-    let full = (1..=20).fold(Scenario::running(), |s, n| s.told(asks(&format!("q{n}"))));
-    let rejected = full.told(shows("p1")).then_events(&["PlanRejected"]);
+    let full = (1..=20).fold(Scenario::running(), |s, n| s.observes(asks(&format!("q{n}"))));
+    let rejected = full.observes(shows("p1")).then_events(&["PlanRejected"]);
     assert_eq!(rejected.conv.session.pending_requests().len(), 20);
 }
 
@@ -263,7 +269,7 @@ fn questions_beyond_twenty_are_part_of_the_last_one() {
     let questions = (1..=22).map(number).collect();
     let asked =
         AgentFact::QuestionAsked { request, questions, approval: None, proposal: None, timeout: None };
-    let scenario = Scenario::running().told(asked);
+    let scenario = Scenario::running().observes(asked);
     let SessionEvent::WaitingForInput { questions, .. } = &scenario.last[0] else {
         panic!("{:?}", scenario.last)
     };
@@ -278,8 +284,9 @@ fn questions_beyond_twenty_are_part_of_the_last_one() {
 
 #[test]
 fn no_deferred_request_is_dropped() {
-    let paused = (1..=15)
-        .fold(Scenario::paused(), |s, n| s.told(asks(&format!("q{n}"))).then_taken(FactOutcome::Deferred));
-    let resumed = paused.when(Scenario::resume).told_done(LifecycleCommand::Resume);
+    let paused = (1..=15).fold(Scenario::paused(), |s, n| {
+        s.observes(asks(&format!("q{n}"))).then_taken(FactOutcome::Deferred)
+    });
+    let resumed = paused.when(Scenario::resume).confirms(LifecycleCommand::Resume);
     assert_eq!(resumed.conv.session.pending_requests().len(), 15);
 }

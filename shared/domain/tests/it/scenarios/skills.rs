@@ -51,14 +51,14 @@ fn new_skill() -> NewSkill {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct SkillScene {
+pub(crate) struct SkillScenario {
     pub(crate) skill: AgentSkill,
     pub(crate) now: Timestamp,
     pub(crate) ids: Ids,
     pub(crate) last: Result<Vec<&'static str>, &'static str>,
 }
 
-impl SkillScene {
+impl SkillScenario {
     pub(crate) fn created() -> Self {
         let (now, mut ids) = (Timestamp::from_millis(1_000), Ids(100));
         let ctx = DomainContext::new(now, Deadlines::default(), &mut ids);
@@ -126,7 +126,7 @@ fn names(events: &[SkillEvent]) -> Vec<&'static str> {
 
 #[test]
 fn new_skill_is_active_at_version_1() {
-    let skill = SkillScene::created().skill;
+    let skill = SkillScenario::created().skill;
     assert!(skill.is_active() && skill.version() == 1 && skill.active_pills().is_empty());
 }
 
@@ -144,7 +144,7 @@ fn tool_and_subagent_names_are_unique_within_the_skill() {
     let mut other = tool("run_tests");
     other.description = tool("x").description;
     other.server_uri = pilothouse_domain::value::ServerUri::parse("https://other.example.com/").unwrap();
-    SkillScene::created()
+    SkillScenario::created()
         .when(|s, ctx| s.add_tool_definition(tool("lint"), ctx))
         .then(&["AgentSkillUpdatedEvent"])
         // Adding the same definition again changes nothing.
@@ -170,7 +170,7 @@ fn tool_and_subagent_names_are_unique_within_the_skill() {
 
 #[test]
 fn only_consolidation_increments_the_version() {
-    let scenario = SkillScene::with_pills(2)
+    let scenario = SkillScenario::with_pills(2)
         .when(|s, ctx| s.update_instructions(instructions("Test much."), false, ctx))
         .then(&["AgentSkillInstructionsUpdatedEvent"])
         .when(|s, ctx| s.update_instructions(instructions("Test much."), false, ctx))
@@ -203,7 +203,7 @@ fn only_consolidation_increments_the_version() {
 
 #[test]
 fn only_active_pills_are_consolidated_or_dismissed() {
-    let scenario = SkillScene::with_pills(3);
+    let scenario = SkillScenario::with_pills(3);
     let [first, second, third] = [scenario.pill(0), scenario.pill(1), scenario.pill(2)];
     let scenario = scenario
         .when(|s, ctx| s.dismiss_memory_pill(first, ctx))
@@ -232,7 +232,7 @@ fn only_active_pills_are_consolidated_or_dismissed() {
 
 #[test]
 fn activation_is_idempotent() {
-    SkillScene::created()
+    SkillScenario::created()
         .when(|s, ctx| Ok(s.activate(ctx)))
         .then(&[])
         .when(|s, ctx| Ok(s.deactivate(ctx)))
@@ -249,7 +249,7 @@ fn activation_is_idempotent() {
 #[test]
 fn pill_count_and_skill_size_are_bounded() {
     let scenario =
-        SkillScene::with_pills(AgentSkill::MAX_ACTIVE_PILLS).learns("one more").refused("too-many-pills");
+        SkillScenario::with_pills(AgentSkill::MAX_ACTIVE_PILLS).learns("one more").refused("too-many-pills");
     let first = scenario.pill(0);
     scenario
         .when(|s, ctx| s.dismiss_memory_pill(first, ctx))
@@ -259,7 +259,7 @@ fn pill_count_and_skill_size_are_bounded() {
     // Characters that JSON escapes take six bytes each.
     let heavy = "\u{1}".repeat(MemoryPillContent::MAX);
     let scenario = (0..10)
-        .fold(SkillScene::created(), |scenario, _| scenario.learns(&heavy))
+        .fold(SkillScenario::created(), |scenario, _| scenario.learns(&heavy))
         .then(&["MemoryPillRecordedEvent"]);
     let scenario = scenario.learns(&heavy).refused("skill-full");
     assert!(serde_json::to_vec(&scenario.skill).unwrap().len() <= AgentSkill::MAX_BYTES);
@@ -267,7 +267,7 @@ fn pill_count_and_skill_size_are_bounded() {
 
 #[test]
 fn agent_proposes_a_consolidation_that_its_end_applies() {
-    let scenario = SkillScene::with_pills(3);
+    let scenario = SkillScenario::with_pills(3);
     let pills = scenario.pills();
     let scenario = scenario
         .when(|s, ctx| s.start_consolidation(session(9), ctx))
@@ -317,7 +317,7 @@ fn agent_proposes_a_consolidation_that_its_end_applies() {
 
 #[test]
 fn consolidation_without_result_changes_nothing() {
-    let scenario = SkillScene::created()
+    let scenario = SkillScenario::created()
         .when(|s, ctx| s.start_consolidation(session(9), ctx))
         .refused("nothing-to-consolidate")
         .learns("a")
@@ -342,7 +342,7 @@ fn consolidation_without_result_changes_nothing() {
 
 #[test]
 fn events_of_pills_name_the_pill_and_count_the_merged_ones() {
-    let SkillScene { mut skill, now, mut ids, .. } = SkillScene::created();
+    let SkillScenario { mut skill, now, mut ids, .. } = SkillScenario::created();
     let mut ctx = DomainContext::new(now, Deadlines::default(), &mut ids);
     let content = MemoryPillContent::parse("lesson").unwrap();
     let (pill_id, events) =
@@ -361,7 +361,7 @@ fn events_of_pills_name_the_pill_and_count_the_merged_ones() {
 
 #[test]
 fn settled_pills_are_not_stored_with_the_skill() {
-    let scenario = SkillScene::with_pills(1);
+    let scenario = SkillScenario::with_pills(1);
     let pill = scenario.pill(0);
     let scenario = scenario.when(|s, ctx| s.dismiss_memory_pill(pill, ctx));
     let back: AgentSkill = serde_json::from_slice(&serde_json::to_vec(&scenario.skill).unwrap()).unwrap();

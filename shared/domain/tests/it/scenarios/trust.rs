@@ -11,7 +11,7 @@ use pilothouse_domain::{DecisionId, Timestamp};
 use serde_json::json;
 use uuid::Uuid;
 
-pub(crate) struct TrustScene {
+pub(crate) struct TrustScenario {
     pub(crate) trust: TrustProfile,
     pub(crate) profile: TrustCalibrationProfile,
     pub(crate) tick: Tick,
@@ -22,7 +22,7 @@ pub(crate) fn points(text: &str) -> Points {
     text.parse().unwrap()
 }
 
-impl TrustScene {
+impl TrustScenario {
     pub(crate) fn given(profile: TrustCalibrationProfile) -> Self {
         let trust = TrustProfile::new(&profile, Tick::ZERO);
         Self { trust, profile, tick: Tick::ZERO, history: Vec::new() }
@@ -52,7 +52,7 @@ impl TrustScene {
 
     fn update(self, times: usize, outcome: O) -> Self {
         let action = Some(JudgedAction::new(ActionKind::Update, Severity::Medium));
-        (0..times).fold(self, |scene, _| scene.judged(outcome, action))
+        (0..times).fold(self, |scenario, _| scenario.judged(outcome, action))
     }
 
     pub(crate) fn score(&self) -> Points {
@@ -86,24 +86,24 @@ fn each_outcome_changes_the_score_by_the_table() {
     ];
     assert_eq!(table.map(|(outcome, _)| outcome), O::ALL);
     for (outcome, expected) in table {
-        TrustScene::balanced_at("50").when(outcome).then_score(expected);
+        TrustScenario::balanced_at("50").when(outcome).then_score(expected);
     }
 }
 
 #[test]
 fn changes_are_halved_beyond_the_thresholds_and_not_lost() {
-    TrustScene::balanced_at("90").when(O::HumanModifiesToolArgs).then_score("89");
-    TrustScene::balanced_at("90.001").when(O::HumanModifiesToolArgs).then_score("89.501");
-    TrustScene::balanced_at("95").when(O::HumanApprovesAlways).then_score("96.5");
-    TrustScene::balanced_at("20").when(O::HumanRejectsToolCall).then_score("18");
-    TrustScene::balanced_at("19.999").when(O::HumanRejectsToolCall).then_score("18.999");
-    TrustScene::balanced_at("15").when(O::HumanApprovesAlways).then_score("16.5");
+    TrustScenario::balanced_at("90").when(O::HumanModifiesToolArgs).then_score("89");
+    TrustScenario::balanced_at("90.001").when(O::HumanModifiesToolArgs).then_score("89.501");
+    TrustScenario::balanced_at("95").when(O::HumanApprovesAlways).then_score("96.5");
+    TrustScenario::balanced_at("20").when(O::HumanRejectsToolCall).then_score("18");
+    TrustScenario::balanced_at("19.999").when(O::HumanRejectsToolCall).then_score("18.999");
+    TrustScenario::balanced_at("15").when(O::HumanApprovesAlways).then_score("16.5");
 }
 
 #[test]
 fn scores_stay_between_floor_and_ceiling() {
-    TrustScene::balanced_at("99.9").when(O::HumanApprovesAlways).then_score("100");
-    TrustScene::balanced_at("10.5").when(O::HumanOverridesViaBrake).then_score("10");
+    TrustScenario::balanced_at("99.9").when(O::HumanApprovesAlways).then_score("100");
+    TrustScenario::balanced_at("10.5").when(O::HumanOverridesViaBrake).then_score("10");
 }
 
 #[test]
@@ -116,9 +116,9 @@ fn severity_weighs_the_change() {
         (Severity::High, "54.5", "47"),
         (Severity::Critical, "56", "46"),
     ] {
-        let scene = || TrustScene::balanced_at("50");
-        scene().judged(O::HumanApprovesAlways, action(severity)).then_score(gained);
-        scene().judged(O::HumanRejectsToolCall, action(severity)).then_score(lost);
+        let scenario = || TrustScenario::balanced_at("50");
+        scenario().judged(O::HumanApprovesAlways, action(severity)).then_score(gained);
+        scenario().judged(O::HumanRejectsToolCall, action(severity)).then_score(lost);
     }
 }
 
@@ -128,9 +128,9 @@ fn a_reported_severity_weighs_losses_only() {
         reported_severity: Some(Severity::Critical),
         ..JudgedAction::new(ActionKind::Read, Severity::Low)
     };
-    let scene = || TrustScene::balanced_at("50");
-    scene().judged(O::HumanApprovesToolCall, Some(action)).then_score("50.5");
-    scene().judged(O::HumanRejectsToolCall, Some(action)).then_score("46");
+    let scenario = || TrustScenario::balanced_at("50");
+    scenario().judged(O::HumanApprovesToolCall, Some(action)).then_score("50.5");
+    scenario().judged(O::HumanRejectsToolCall, Some(action)).then_score("46");
 }
 
 #[test]
@@ -143,9 +143,9 @@ fn profiles_have_the_values_of_the_specification() {
         let profile = TrustCalibrationProfile::preset(name);
         assert_eq!(profile.check(), Ok(()));
         assert_eq!(profile.config.decay_rate_per_tick, points(decay));
-        let scene = || TrustScene::given(profile.clone()).then_score(initial);
-        scene().when(O::HumanRejectsToolCall).then_score(lost);
-        scene().when(O::HumanApprovesRecommendedOption).then_score(gained);
+        let scenario = || TrustScenario::given(profile.clone()).then_score(initial);
+        scenario().when(O::HumanRejectsToolCall).then_score(lost);
+        scenario().when(O::HumanApprovesRecommendedOption).then_score(gained);
     }
 }
 
@@ -153,15 +153,15 @@ fn profiles_have_the_values_of_the_specification() {
 fn a_table_of_the_project_takes_precedence_over_multipliers() {
     let mut profile = TrustCalibrationProfile::preset(TrustProfileName::Conservative);
     profile.config.delta_table.insert(O::HumanRejectsToolCall, points("-0.25"));
-    let scene = TrustScene::given(profile).when(O::HumanRejectsToolCall).then_score("29.75");
-    assert!(scene.history[0].rule.overridden);
+    let scenario = TrustScenario::given(profile).when(O::HumanRejectsToolCall).then_score("29.75");
+    assert!(scenario.history[0].rule.overridden);
 }
 
 #[test]
 fn scores_drift_towards_the_target_while_inactive() {
-    TrustScene::balanced_at("80").after_ticks(100).then_score("79").after_ticks(50).then_score("78.5");
-    TrustScene::balanced_at("80").after_ticks(1_000_000).then_score("50");
-    TrustScene::balanced_at("25").after_ticks(100).then_score("26").after_ticks(u64::MAX).then_score("50");
+    TrustScenario::balanced_at("80").after_ticks(100).then_score("79").after_ticks(50).then_score("78.5");
+    TrustScenario::balanced_at("80").after_ticks(1_000_000).then_score("50");
+    TrustScenario::balanced_at("25").after_ticks(100).then_score("26").after_ticks(u64::MAX).then_score("50");
 }
 
 #[test]
@@ -169,18 +169,18 @@ fn decay_alone_does_not_pass_the_decay_ceiling() {
     let mut profile = TrustCalibrationProfile::default();
     profile.config.decay_ceiling = points("30");
     profile.config.initial_score = points("25");
-    TrustScene::given(profile.clone()).after_ticks(u64::MAX).then_score("30");
+    TrustScenario::given(profile.clone()).after_ticks(u64::MAX).then_score("30");
     profile.config.initial_score = points("40");
-    TrustScene::given(profile.clone()).after_ticks(u64::MAX).then_score("40");
+    TrustScenario::given(profile.clone()).after_ticks(u64::MAX).then_score("40");
     profile.config.initial_score = points("70");
-    TrustScene::given(profile).after_ticks(u64::MAX).then_score("50");
+    TrustScenario::given(profile).after_ticks(u64::MAX).then_score("50");
 }
 
 #[test]
 fn an_outcome_applies_after_decay() {
-    let scene =
-        TrustScene::balanced_at("80").after_ticks(100).when(O::HumanApprovesToolCall).then_score("80");
-    assert_eq!((scene.history[0].before, scene.history[0].after), (points("79"), points("80")));
+    let scenario =
+        TrustScenario::balanced_at("80").after_ticks(100).when(O::HumanApprovesToolCall).then_score("80");
+    assert_eq!((scenario.history[0].before, scenario.history[0].after), (points("79"), points("80")));
 }
 
 #[test]
@@ -188,49 +188,50 @@ fn calibration_mode_freezes_the_score_and_shows_a_hypothetical_one() {
     let mut profile = TrustCalibrationProfile::default();
     profile.config.initial_score = points("80");
     profile.config.calibration_mode = true;
-    let scene = TrustScene::given(profile).after_ticks(100).when(O::HumanRejectsToolCall).then_score("80");
-    assert_eq!(scene.trust.hypothetical_score(scene.tick, &scene.profile), Some(points("77")));
-    let entry = &scene.history[0];
+    let scenario =
+        TrustScenario::given(profile).after_ticks(100).when(O::HumanRejectsToolCall).then_score("80");
+    assert_eq!(scenario.trust.hypothetical_score(scenario.tick, &scenario.profile), Some(points("77")));
+    let entry = &scenario.history[0];
     let shown = (entry.before, entry.after, entry.frozen_score);
     assert_eq!(shown, (points("79"), points("77"), Some(points("80"))));
 }
 
 #[test]
 fn the_frozen_score_continues_after_calibration_mode() {
-    let mut scene = TrustScene::balanced_at("80").after_ticks(100);
-    let live = scene.profile.clone();
-    scene.profile.config.calibration_mode = true;
-    scene.trust.reconfigure(&live, &scene.profile, scene.tick);
-    let mut scene = scene.after_ticks(1000).when(O::HumanOverridesViaBrake).then_score("79");
-    scene.trust.reconfigure(&scene.profile, &live, scene.tick);
-    scene.profile = live;
-    let scene = scene.then_score("79").after_ticks(100).then_score("78");
-    assert_eq!(scene.trust.hypothetical_score(scene.tick, &scene.profile), None);
+    let mut scenario = TrustScenario::balanced_at("80").after_ticks(100);
+    let live = scenario.profile.clone();
+    scenario.profile.config.calibration_mode = true;
+    scenario.trust.reconfigure(&live, &scenario.profile, scenario.tick);
+    let mut scenario = scenario.after_ticks(1000).when(O::HumanOverridesViaBrake).then_score("79");
+    scenario.trust.reconfigure(&scenario.profile, &live, scenario.tick);
+    scenario.profile = live;
+    let scenario = scenario.then_score("79").after_ticks(100).then_score("78");
+    assert_eq!(scenario.trust.hypothetical_score(scenario.tick, &scenario.profile), None);
 }
 
 #[test]
 fn an_outcome_starts_and_ends_calibration_that_the_agent_missed() {
-    let mut scene = TrustScene::balanced_at("60");
-    scene.profile.config.calibration_mode = true;
-    let mut scene = scene.when(O::HumanRejectsToolCall).then_score("60");
-    scene.profile.config.calibration_mode = false;
-    scene.when(O::HumanRejectsToolCall).then_score("58");
+    let mut scenario = TrustScenario::balanced_at("60");
+    scenario.profile.config.calibration_mode = true;
+    let mut scenario = scenario.when(O::HumanRejectsToolCall).then_score("60");
+    scenario.profile.config.calibration_mode = false;
+    scenario.when(O::HumanRejectsToolCall).then_score("58");
 }
 
 #[test]
 fn a_changed_decay_rate_applies_from_the_change_on() {
-    let mut scene = TrustScene::balanced_at("80").after_ticks(100);
-    let old = scene.profile.clone();
-    scene.profile.config.decay_rate_per_tick = points("1");
-    scene.trust.reconfigure(&old, &scene.profile, scene.tick);
-    scene.then_score("79").after_ticks(3).then_score("76");
+    let mut scenario = TrustScenario::balanced_at("80").after_ticks(100);
+    let old = scenario.profile.clone();
+    scenario.profile.config.decay_rate_per_tick = points("1");
+    scenario.trust.reconfigure(&old, &scenario.profile, scenario.tick);
+    scenario.then_score("79").after_ticks(3).then_score("76");
 }
 
 #[test]
 fn history_names_decision_and_rule() {
-    let scene = TrustScene::balanced_at("50").update(1, O::HumanRejectsToolCall);
+    let scenario = TrustScenario::balanced_at("50").update(1, O::HumanRejectsToolCall);
     assert_eq!(
-        serde_json::to_value(&scene.history[0]).unwrap(),
+        serde_json::to_value(&scenario.history[0]).unwrap(),
         json!({
             "outcome": "human_rejects_tool_call",
             "decisionId": "00000000-0000-0000-0000-000000000007",
@@ -246,20 +247,20 @@ fn history_names_decision_and_rule() {
     let mut profile = TrustCalibrationProfile::preset(TrustProfileName::Conservative);
     profile.config.initial_score = points("15");
     let critical = Some(JudgedAction::new(ActionKind::Delete, Severity::Critical));
-    let scene = TrustScene::given(profile).judged(O::HumanRejectsToolCall, critical);
+    let scenario = TrustScenario::given(profile).judged(O::HumanRejectsToolCall, critical);
     let text = "-2 by the table, × 1.5 (profile), × 2 (risk), halved at the extreme: -3";
-    assert_eq!(scene.history[0].rule.to_string(), text);
+    assert_eq!(scenario.history[0].rule.to_string(), text);
 }
 
 #[test]
 fn trust_survives_storage() {
-    let mut scene = TrustScene::balanced_at("61.317").update(3, O::HumanApprovesToolCall);
-    scene.profile.config.calibration_mode = true;
-    let scene = scene.when(O::ArtifactApproved);
-    let text = serde_json::to_string(&scene.trust).unwrap();
-    assert_eq!(serde_json::from_str::<TrustProfile>(&text).unwrap(), scene.trust);
-    let text = serde_json::to_string(&scene.profile).unwrap();
-    assert_eq!(serde_json::from_str::<TrustCalibrationProfile>(&text).unwrap(), scene.profile);
+    let mut scenario = TrustScenario::balanced_at("61.317").update(3, O::HumanApprovesToolCall);
+    scenario.profile.config.calibration_mode = true;
+    let scenario = scenario.when(O::ArtifactApproved);
+    let text = serde_json::to_string(&scenario.trust).unwrap();
+    assert_eq!(serde_json::from_str::<TrustProfile>(&text).unwrap(), scenario.trust);
+    let text = serde_json::to_string(&scenario.profile).unwrap();
+    assert_eq!(serde_json::from_str::<TrustCalibrationProfile>(&text).unwrap(), scenario.profile);
 }
 
 #[test]
@@ -371,38 +372,41 @@ fn ranges_of_a_configuration_include_their_limits_only() {
     assert_eq!(multiplied("10.001").check(), Err(wrong.to_vec()));
 }
 
-fn with_autonomy() -> TrustScene {
+fn with_autonomy() -> TrustScenario {
     let mut profile = TrustCalibrationProfile::default();
     profile.config.autonomy = Some(AutonomyPolicy::default());
-    TrustScene::given(profile)
+    TrustScenario::given(profile)
 }
 
-fn proposed(scene: &TrustScene) -> usize {
-    let changes = scene.history.iter().flat_map(|entry| &entry.autonomy);
+fn proposed(scenario: &TrustScenario) -> usize {
+    let changes = scenario.history.iter().flat_map(|entry| &entry.autonomy);
     changes.filter(|change| matches!(change, AutonomyChange::Proposed { .. })).count()
 }
 
 #[test]
 fn autonomy_is_proposed_once_and_granted_by_a_person() {
-    let mut scene = with_autonomy().update(34, O::HumanApprovesToolCall);
-    assert_eq!(proposed(&scene), 0);
-    scene = scene.update(10, O::HumanApprovesToolCall);
+    let mut scenario = with_autonomy().update(34, O::HumanApprovesToolCall);
+    assert_eq!(proposed(&scenario), 0);
+    scenario = scenario.update(10, O::HumanApprovesToolCall);
     let lower_bound = "0.901".parse::<Rate>().unwrap();
     let proposal = AutonomyChange::Proposed { action_kind: ActionKind::Update, lower_bound };
-    assert_eq!((scene.history[34].autonomy.as_slice(), proposed(&scene)), ([proposal].as_slice(), 1));
-    assert!(!scene.trust.is_autonomous(ActionKind::Update), "a proposal grants nothing");
+    assert_eq!((scenario.history[34].autonomy.as_slice(), proposed(&scenario)), ([proposal].as_slice(), 1));
+    assert!(!scenario.trust.is_autonomous(ActionKind::Update), "a proposal grants nothing");
     let since = Timestamp::from_millis(0);
-    scene.trust.grant_autonomy(ActionKind::Update, since).unwrap();
-    assert!(scene.trust.is_autonomous(ActionKind::Update));
-    assert!(scene.trust.grant_autonomy(ActionKind::Update, since).is_err(), "nothing is proposed any more");
+    scenario.trust.grant_autonomy(ActionKind::Update, since).unwrap();
+    assert!(scenario.trust.is_autonomous(ActionKind::Update));
+    assert!(
+        scenario.trust.grant_autonomy(ActionKind::Update, since).is_err(),
+        "nothing is proposed any more"
+    );
 }
 
 #[test]
 fn autonomy_is_revoked_without_a_decision() {
     let granted = || {
-        let mut scene = with_autonomy().update(35, O::HumanApprovesToolCall);
-        scene.trust.grant_autonomy(ActionKind::Update, Timestamp::from_millis(0)).unwrap();
-        scene
+        let mut scenario = with_autonomy().update(35, O::HumanApprovesToolCall);
+        scenario.trust.grant_autonomy(ActionKind::Update, Timestamp::from_millis(0)).unwrap();
+        scenario
     };
     let revoked = |reason| AutonomyChange::Revoked { action_kind: ActionKind::Update, reason };
 
@@ -423,46 +427,47 @@ fn autonomy_is_revoked_without_a_decision() {
 /// What would end a granted autonomy ends its proposal, too.
 #[test]
 fn a_proposal_is_withdrawn_without_a_decision() {
-    let scene = || with_autonomy().update(35, O::HumanApprovesToolCall);
+    let scenario = || with_autonomy().update(35, O::HumanApprovesToolCall);
     let revoked = |reason| AutonomyChange::Revoked { action_kind: ActionKind::Update, reason };
-    let braked = scene().when(O::HumanOverridesViaBrake);
+    let braked = scenario().when(O::HumanOverridesViaBrake);
     assert_eq!(braked.history.last().unwrap().autonomy, [revoked(RevocationReason::Brake)]);
-    let rejected = scene().update(3, O::ArtifactRejected);
+    let rejected = scenario().update(3, O::ArtifactRejected);
     assert_eq!(rejected.history.last().unwrap().autonomy, [revoked(RevocationReason::ApprovalRate)]);
-    let mut without = scene();
+    let mut without = scenario();
     let old = without.profile.clone();
     without.profile.config.autonomy = None;
     let changes = without.trust.reconfigure(&old, &without.profile, without.tick);
     assert_eq!(changes, [revoked(RevocationReason::PolicyRemoved)]);
-    for mut scene in [braked, rejected, without] {
-        assert!(scene.trust.grant_autonomy(ActionKind::Update, Timestamp::from_millis(0)).is_err());
+    for mut scenario in [braked, rejected, without] {
+        assert!(scenario.trust.grant_autonomy(ActionKind::Update, Timestamp::from_millis(0)).is_err());
     }
 }
 
 #[test]
 fn a_declined_proposal_needs_twice_as_many_verdicts() {
-    let mut scene = with_autonomy().update(35, O::HumanApprovesToolCall);
-    scene.trust.decline_autonomy(ActionKind::Update).unwrap();
-    assert_eq!(scene.trust.autonomy(ActionKind::Update), Some(Autonomy::Declined { decided: 35 }));
-    scene = scene.update(34, O::HumanApprovesToolCall);
-    assert_eq!(proposed(&scene), 1);
-    assert_eq!(proposed(&scene.update(1, O::HumanApprovesToolCall)), 2);
+    let mut scenario = with_autonomy().update(35, O::HumanApprovesToolCall);
+    scenario.trust.decline_autonomy(ActionKind::Update).unwrap();
+    assert_eq!(scenario.trust.autonomy(ActionKind::Update), Some(Autonomy::Declined { decided: 35 }));
+    scenario = scenario.update(34, O::HumanApprovesToolCall);
+    assert_eq!(proposed(&scenario), 1);
+    assert_eq!(proposed(&scenario.update(1, O::HumanApprovesToolCall)), 2);
 }
 
 #[test]
 fn autonomy_to_delete_or_deploy_is_never_proposed() {
     for kind in [ActionKind::Delete, ActionKind::Deploy] {
         let action = Some(JudgedAction::new(kind, Severity::Medium));
-        let scene = (0..200).fold(with_autonomy(), |scene, _| scene.judged(O::HumanApprovesToolCall, action));
-        assert_eq!(proposed(&scene), 0);
+        let scenario =
+            (0..200).fold(with_autonomy(), |scenario, _| scenario.judged(O::HumanApprovesToolCall, action));
+        assert_eq!(proposed(&scenario), 0);
     }
 }
 
 #[test]
 fn a_simulation_shows_the_history_under_another_profile() {
-    let scene = TrustScene::balanced_at("50").update(4, O::HumanRejectsToolCall).after_ticks(100);
+    let scenario = TrustScenario::balanced_at("50").update(4, O::HumanRejectsToolCall).after_ticks(100);
     let conservative = TrustCalibrationProfile::preset(TrustProfileName::Conservative);
-    let simulated = simulate(&scene.history, &conservative, Tick::ZERO, scene.tick);
+    let simulated = simulate(&scenario.history, &conservative, Tick::ZERO, scenario.tick);
     // 30, 27, 24, 21, 18; then 2 points of decay.
     assert_eq!((simulated.lowest, simulated.highest), (points("18"), points("30")));
     assert_eq!(simulated.final_score, points("20"));

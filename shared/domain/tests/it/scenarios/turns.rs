@@ -10,12 +10,12 @@ use crate::scenario::{Scenario, call, completes, ends, output, starts, usd, used
 #[test]
 fn the_end_of_another_turn_ends_nothing() {
     Scenario::running()
-        .told(completes("t0"))
+        .observes(completes("t0"))
         .then_ignored("RecordTurnCompleted does not apply while Running")
         .then_status(S::Running)
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .then_status(S::Idle)
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .then_ignored("RecordTurnCompleted does not apply while Idle")
         .then(|s| s.conv.session.metrics().turn_count, &1);
 }
@@ -25,11 +25,11 @@ fn agent_api_output_takes_effect_at_the_end_of_the_turn() {
     Scenario::running()
         .when(|s| s.commit(|c, ctx| c.session.submit_output(output(3), ctx)))
         .then_events(&[])
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .then_events(&["OutputReady"])
         .then(|s| s.conv.session.output().unwrap().output.files_changed, &3)
-        .told(starts("t2"))
-        .told(completes("t2"))
+        .observes(starts("t2"))
+        .observes(completes("t2"))
         .then_events(&["TurnCompleted"])
         .then(|s| s.conv.session.has_pending_review(), &true);
 }
@@ -42,21 +42,23 @@ fn end_of_conversation_ends_turn_and_run_and_records_output() {
         message: None,
         output: Some(output(files)),
     };
-    let scenario =
-        Scenario::running().told(end(1)).then_events(&["OutputReady", "RunStopOrdered"]).then_status(S::Idle);
+    let scenario = Scenario::running()
+        .observes(end(1))
+        .then_events(&["OutputReady", "RunStopOrdered"])
+        .then_status(S::Idle);
     let recorded = scenario.output_id();
-    scenario.told(end(1)).then_events(&[]).then(Scenario::output_id, &recorded);
+    scenario.observes(end(1)).then_events(&[]).then(Scenario::output_id, &recorded);
     Scenario::idle()
-        .told(end(1))
+        .observes(end(1))
         .then_events(&["OutputReady", "RunStopOrdered"])
         .then(|s| s.conv.session.metrics().turn_count, &1);
-    Scenario::idle().told(ends(false)).then_taken(FactOutcome::Applied).then_events(&["RunStopOrdered"]);
+    Scenario::idle().observes(ends(false)).then_taken(FactOutcome::Applied).then_events(&["RunStopOrdered"]);
 }
 
 #[test]
 fn error_keeps_the_reason_of_the_agent() {
     let failed = |scenario: Scenario| {
-        scenario.told(ends(true)).then_status(S::Failed).then(
+        scenario.observes(ends(true)).then_status(S::Failed).then(
             |s| s.conv.session.failure().map(|f| (f.reason, f.message.clone())),
             &Some((FailureReason::AgentError, Some("max_turns".to_owned()))),
         )
@@ -66,19 +68,19 @@ fn error_keeps_the_reason_of_the_agent() {
     failed(Scenario::paused());
     failed(Scenario::in_status(S::WaitingForInput));
     // An error does not end an Idle session (S0 8.4), because no turn can fail. Its run is of no further use.
-    Scenario::idle().told(ends(true)).then_events(&["RunStopOrdered"]).then_status(S::Idle);
+    Scenario::idle().observes(ends(true)).then_events(&["RunStopOrdered"]).then_status(S::Idle);
 }
 
 #[test]
 fn session_that_ended_while_suspended_is_idle_after_resume() {
     Scenario::paused()
-        .told(ends(false))
+        .observes(ends(false))
         .then_taken(FactOutcome::Deferred)
         .then_status(S::Paused)
         .when(|s| s.die(true))
         .then_hibernated(S::Paused);
     Scenario::interrupted()
-        .told(ends(false))
+        .observes(ends(false))
         .then_ignored("RecordTurnCompleted does not apply while Interrupted")
         .then_status(S::Interrupted);
 }
@@ -93,29 +95,29 @@ fn subagent_usage_counts_for_it_and_its_parents() {
         call: Some(call("task-1")),
     };
     let scenario = Scenario::running()
-        .told(started)
-        .told(used("0.1"))
-        .told(used_by(Some("sub"), "0.2"))
-        .told(used_by(Some("sub"), "0.3"));
+        .observes(started)
+        .observes(used("0.1"))
+        .observes(used_by(Some("sub"), "0.2"))
+        .observes(used_by(Some("sub"), "0.3"));
     assert_eq!(scenario.conv.subagents[&sub].total_cost_usd, usd("0.3"));
     assert_eq!(scenario.conv.subagents[&sub].tool_call_id, Some(call("task-1")));
     assert_eq!(scenario.conv.session.metrics().total_cost_usd, usd("0.4"));
     let scenario = scenario
-        .told(AgentFact::SubAgentEnded { subagent: sub.clone(), failure: None })
+        .observes(AgentFact::SubAgentEnded { subagent: sub.clone(), failure: None })
         .then_events(&["SubAgentSessionCompleted"]);
     let scenario =
-        scenario.told(AgentFact::SubAgentEnded { subagent: sub.clone(), failure: None }).then_events(&[]);
+        scenario.observes(AgentFact::SubAgentEnded { subagent: sub.clone(), failure: None }).then_events(&[]);
     assert_eq!(scenario.conv.subagents[&sub].status, SubAgentStatus::Completed);
 }
 
 #[test]
 fn usage_of_an_unannounced_subagent_counts_for_it_too() {
-    let scenario = Scenario::running().told(used_by(Some("late"), "0.2"));
+    let scenario = Scenario::running().observes(used_by(Some("late"), "0.2"));
     let sub = &scenario.conv.subagents[&SubAgentId::parse("late").unwrap()];
     assert_eq!((sub.total_cost_usd, sub.model_id.as_deref()), (usd("0.2"), Some("m")));
     assert_eq!(scenario.conv.session.metrics().total_cost_usd, usd("0.2"));
     // Its totals keep growing.
-    let scenario = scenario.told(used_by(Some("late"), "0.5"));
+    let scenario = scenario.observes(used_by(Some("late"), "0.5"));
     assert_eq!(scenario.conv.session.metrics().total_cost_usd, usd("0.5"));
     let failed = SessionEvent::SubAgentFailed {
         sub_agent_id: SubAgentId::parse("late").unwrap(),
@@ -166,7 +168,7 @@ fn events_of_a_subagent_name_it() {
     ];
     let mut scenario = Scenario::running();
     for (fact, event) in steps {
-        scenario = scenario.told(fact);
+        scenario = scenario.observes(fact);
         assert_eq!(scenario.last, [event]);
     }
 }
@@ -174,29 +176,36 @@ fn events_of_a_subagent_name_it() {
 #[test]
 fn open_tool_calls_end_with_their_turn() {
     let open = |s: &Scenario| s.conv.session.open_tool_call(&crate::scenario::call("c1")).is_some();
-    let calling = || Scenario::running().told(crate::scenario::calls("c1")).then(open, &true);
-    calling().told(completes("t1")).then_events(&["ToolCallCompleted", "TurnCompleted"]).then(open, &false);
+    let calling = || Scenario::running().observes(crate::scenario::calls("c1")).then(open, &true);
+    calling()
+        .observes(completes("t1"))
+        .then_events(&["ToolCallCompleted", "TurnCompleted"])
+        .then(open, &false);
     calling()
         .when(|s| s.interrupt())
-        .told_done(LifecycleCommand::Interrupt)
+        .confirms(LifecycleCommand::Interrupt)
         .then_events(&["Interrupted", "ToolCallCompleted"])
         .then(open, &false);
     // The end of a turn ends its calls even if it is deferred.
     calling()
         .when(|s| s.pause())
-        .told(completes("t1"))
+        .observes(completes("t1"))
         .then_events(&["ToolCallCompleted"])
         .then(open, &false);
     // The end of a replaced turn ends nothing.
     Scenario::running()
-        .told(starts("t2"))
-        .told(crate::scenario::calls("c1"))
-        .told(completes("t1"))
+        .observes(starts("t2"))
+        .observes(crate::scenario::calls("c1"))
+        .observes(completes("t1"))
         .then(open, &true);
     // A late result is recorded as a result.
-    calling().told(completes("t1")).told(crate::scenario::results("c1")).then_events(&["ToolCallCompleted"]);
+    calling()
+        .observes(completes("t1"))
+        .observes(crate::scenario::results("c1"))
+        .then_events(&["ToolCallCompleted"]);
     let id = crate::scenario::call("c1");
-    let failed = calling().told(AgentFact::ToolEnded { call: id.clone(), is_error: true, subagent: None });
+    let failed =
+        calling().observes(AgentFact::ToolEnded { call: id.clone(), is_error: true, subagent: None });
     assert_eq!(
         failed.last,
         [SessionEvent::ToolCallCompleted {
@@ -212,34 +221,35 @@ fn open_tool_calls_end_with_their_turn() {
 #[test]
 fn first_result_of_a_tool_call_counts() {
     let result = |is_error| AgentFact::ToolEnded { call: call("c1"), is_error, subagent: None };
-    let calling = || Scenario::running().told(crate::scenario::calls("c1"));
-    let answered = || calling().told(result(false)).then_events(&["ToolCallCompleted"]);
-    answered().told(result(true)).then_events(&[]).then_taken(FactOutcome::Applied);
-    answered().told(completes("t1")).told(result(true)).then_events(&[]);
+    let calling = || Scenario::running().observes(crate::scenario::calls("c1"));
+    let answered = || calling().observes(result(false)).then_events(&["ToolCallCompleted"]);
+    answered().observes(result(true)).then_events(&[]).then_taken(FactOutcome::Applied);
+    answered().observes(completes("t1")).observes(result(true)).then_events(&[]);
     // A call that was never reported has one result as well.
-    let unheard = Scenario::running().told(result(false)).then_events(&["ToolCallCompleted"]);
-    unheard.told(result(true)).then_events(&[]);
+    let unheard = Scenario::running().observes(result(false)).then_events(&["ToolCallCompleted"]);
+    unheard.observes(result(true)).then_events(&[]);
     // A call that ended with its turn has no result before a late one.
-    let late = calling().told(completes("t1")).told(result(false)).then_events(&["ToolCallCompleted"]);
-    late.told(result(true)).then_events(&[]);
+    let late =
+        calling().observes(completes("t1")).observes(result(false)).then_events(&["ToolCallCompleted"]);
+    late.observes(result(true)).then_events(&[]);
     // An agent may use an id again.
-    let again = answered().told(crate::scenario::calls("c1"));
-    again.told(result(true)).then_events(&["ToolCallCompleted"]);
+    let again = answered().observes(crate::scenario::calls("c1"));
+    again.observes(result(true)).then_events(&["ToolCallCompleted"]);
 }
 
 /// A result is listed beside its call as long as the call is known.
 #[test]
 fn ended_tool_calls_are_known_for_a_while() {
     let recorded = |s: &Scenario| s.conv.session.tool_call_recorded_at(&call("c1"));
-    let calling = Scenario::running().told(crate::scenario::calls("c1"));
+    let calling = Scenario::running().observes(crate::scenario::calls("c1"));
     let place = recorded(&calling);
     assert!(place.is_some());
-    let ended = calling.told(completes("t1")).then(recorded, &place);
-    let next_run = ended.when(|s| s.die(true)).told_late(crate::scenario::results("c1"));
-    let answered = next_run.then(recorded, &place).told_late(crate::scenario::results("c1"));
+    let ended = calling.observes(completes("t1")).then(recorded, &place);
+    let next_run = ended.when(|s| s.die(true)).observes_late(crate::scenario::results("c1"));
+    let answered = next_run.then(recorded, &place).observes_late(crate::scenario::results("c1"));
     assert!(answered.conv.session.has_tool_result(&call("c1")));
-    let many = (2..40).fold(Scenario::running().told(crate::scenario::results("c1")), |scenario, n| {
-        scenario.told(crate::scenario::results(&format!("c{n}")))
+    let many = (2..40).fold(Scenario::running().observes(crate::scenario::results("c1")), |scenario, n| {
+        scenario.observes(crate::scenario::results(&format!("c{n}")))
     });
     assert!(
         !many.conv.session.has_tool_result(&call("c1")) && many.conv.session.has_tool_result(&call("c39"))
@@ -248,7 +258,7 @@ fn ended_tool_calls_are_known_for_a_while() {
 
 #[test]
 fn open_tool_calls_end_with_their_run() {
-    Scenario::running().told(crate::scenario::calls("c1")).when(|s| s.die(true)).then_events(&[
+    Scenario::running().observes(crate::scenario::calls("c1")).when(|s| s.die(true)).then_events(&[
         "ToolCallCompleted",
         "Failed",
         "RunEnded",
@@ -261,7 +271,7 @@ fn message_refused_without_an_agent_waits_for_a_new_run() {
     let mut scenario = Scenario::idle().when(|s| s.steer(1)).then_event("MessageDispatched");
     let command = super::delivery::dispatched(&scenario);
     scenario = scenario
-        .told(AgentFact::CommandRefused {
+        .observes(AgentFact::CommandRefused {
             command,
             code: "no-agent".into(),
             message: "The agent is gone.".into(),
@@ -272,10 +282,10 @@ fn message_refused_without_an_agent_waits_for_a_new_run() {
 
 #[test]
 fn resume_refused_after_the_turn_ended_counts_as_its_end() {
-    let scenario = Scenario::paused().told(completes("t1")).when(|s| s.resume());
+    let scenario = Scenario::paused().observes(completes("t1")).when(|s| s.resume());
     let command = scenario.conv.session.pending_command().unwrap().command_id;
     scenario
-        .told(AgentFact::CommandRefused {
+        .observes(AgentFact::CommandRefused {
             command,
             code: "no-agent".into(),
             message: "The agent is gone.".into(),
@@ -292,7 +302,7 @@ fn call_that_ends_with_its_run_keeps_its_subagent() {
         name: "Bash".to_owned(),
         subagent: Some(subagent.clone()),
     };
-    let scenario = Scenario::running().told(started).when(|s| s.die(true));
+    let scenario = Scenario::running().observes(started).when(|s| s.die(true));
     let ended: Vec<_> = scenario
         .last
         .iter()

@@ -100,7 +100,7 @@ fn said(open: &Open) -> Vec<usize> {
     of_users.filter_map(|text| text.strip_prefix("message ")?.parse().ok()).collect()
 }
 
-async fn storm(acts: Vec<Act>, script: Vec<Does>, steering: SteeringMode, follow_ups: FollowUpMode) {
+async fn interleave(acts: Vec<Act>, script: Vec<Does>, steering: SteeringMode, follow_ups: FollowUpMode) {
     let model = Scripted::then_always(replies(&script), say("the end"));
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
@@ -204,13 +204,13 @@ async fn settle(tasks: &mut Vec<tokio::task::JoinHandle<()>>, open: &Open) {
     assert!(!open.session.state().running);
 }
 
-/// Number of storms: all with `PILOTHOUSE_PROPERTIES=full`, a fifth otherwise.
-fn storms() -> u32 {
+/// Number of interleavings: all with `PILOTHOUSE_PROPERTIES=full`, a fifth otherwise.
+fn cases() -> u32 {
     if std::env::var("PILOTHOUSE_PROPERTIES").is_ok_and(|how| how == "full") { 150 } else { 30 }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: storms(), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
 
     #[test]
     fn any_interleaving_keeps_pairs_and_loses_nothing(
@@ -222,6 +222,6 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let steering = if finish { SteeringMode::Finish } else { SteeringMode::Skip };
         let follow_ups = if all { FollowUpMode::All } else { FollowUpMode::OneATurn };
-        runtime.block_on(storm(acts, script, steering, follow_ups));
+        runtime.block_on(interleave(acts, script, steering, follow_ups));
     }
 }

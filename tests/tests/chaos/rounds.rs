@@ -1,4 +1,4 @@
-//! One server with its owners: rounds of faults, then a wait until it settles.
+//! One server with its owners: rounds of faults, then a wait until it settles. Several servers run in parallel, each in a lane.
 
 use std::collections::BTreeMap;
 use std::path::Path;

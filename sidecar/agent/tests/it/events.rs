@@ -35,7 +35,7 @@ fn short(event: &SessionEvent) -> String {
 }
 
 fn story(open: &mut Open) -> Vec<String> {
-    open.told().iter().map(short).collect()
+    open.received_events().iter().map(short).collect()
 }
 
 #[tokio::test]
@@ -73,8 +73,8 @@ async fn each_tool_publishes_its_start_and_end() {
     let setup = SessionSetup::new(model, vec![TestTool::echo(), failing]);
     let mut open = setup.open();
     open.prompt("go").await;
-    let told = open.told();
-    let of_tools: Vec<String> = told
+    let events = open.received_events();
+    let of_tools: Vec<String> = events
         .iter()
         .map(short)
         .filter(|line| ["start ", "update ", "end ", "message "].iter().any(|start| line.starts_with(start)))
@@ -96,7 +96,7 @@ async fn each_tool_publishes_its_start_and_end() {
         "message d error",
     ];
     assert_eq!(of_tools, expected, "one after the other, and none overlaps another");
-    let start = told.iter().find_map(|event| match event {
+    let start = events.iter().find_map(|event| match event {
         SessionEvent::ToolExecutionStart(call) => Some(call.arguments.clone()),
         _ => None,
     });
@@ -142,8 +142,8 @@ async fn completed_messages_are_already_in_the_file() {
     within(run).await.unwrap();
     assert_eq!(roles(), ["user", "assistant", "toolResult", "assistant"]);
     let all = lines(&path);
-    let told: Vec<_> = open
-        .told()
+    let emitted: Vec<_> = open
+        .received_events()
         .into_iter()
         .filter_map(|event| match event {
             SessionEvent::MessageEnd { entry_id, message } => Some((json!(entry_id), json!(message))),
@@ -152,7 +152,7 @@ async fn completed_messages_are_already_in_the_file() {
         .collect();
     let messages: Vec<_> = all.iter().filter(|line| line["type"] == "message").collect();
     let written: Vec<_> = messages.iter().map(|line| (line["id"].clone(), line["message"].clone())).collect();
-    assert_eq!(told, written, "each message is emitted once, in the order of the file, with its time");
+    assert_eq!(emitted, written, "each message is emitted once, in the order of the file, with its time");
     let at = |line: &Value| line["timestamp"].as_str().unwrap().to_owned();
     let times = [at(&all[0]), at(&messages[0]["message"]), at(&messages[2]["message"])];
     assert!(times.is_sorted(), "of the session, the prompt and the tool result: {times:?}");
@@ -185,8 +185,8 @@ async fn retry_publishes_its_delay_and_leaves_no_trace_in_requests() {
     let setup = SessionSetup::new(model.clone(), Vec::new());
     let mut open = setup.open();
     open.prompt("go").await;
-    let told = open.told();
-    let pauses: Vec<(u32, Duration, String)> = told
+    let events = open.received_events();
+    let pauses: Vec<(u32, Duration, String)> = events
         .iter()
         .filter_map(|event| match event {
             SessionEvent::AutoRetryStart { attempt, delay, error, .. } => {
