@@ -4,7 +4,7 @@ use pilothouse_tests::{Api, Reply, Session};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::scripts::until_reported;
+use crate::scripts::works_until_message;
 use crate::server::{Server, started};
 
 const TASKS: &str = "/api/agent/tasks";
