@@ -776,10 +776,10 @@ impl Scenario {
         self.observes(AgentFact::SidecarReady(can_all()))
     }
 
-    /// The names of the latest step's events, without `Event`, `Session` and `Agent`.
+    /// The names of the latest step's events.
     #[track_caller]
     pub(crate) fn then_events(self, expected: &[&str]) -> Self {
-        let names: Vec<_> = self.last.iter().map(|e| short(e.name())).collect();
+        let names: Vec<_> = self.last.iter().map(|e| e.name()).collect();
         assert_eq!(names, expected);
         self
     }
@@ -797,7 +797,7 @@ impl Scenario {
     }
 
     pub(crate) fn happened(&self, name: &str) -> bool {
-        self.last.iter().any(|e| short(e.name()) == name)
+        self.last.iter().any(|e| e.name() == name)
     }
 
     #[track_caller]
@@ -842,9 +842,4 @@ impl Scenario {
         assert_eq!(what(&self), *expected);
         self
     }
-}
-
-fn short(name: &str) -> String {
-    let name = name.strip_suffix("Event").unwrap_or(name);
-    name.strip_prefix("AgentSession").or(name.strip_prefix("Session")).unwrap_or(name).to_owned()
 }

@@ -86,26 +86,26 @@ fn idle_that_can(can: Capabilities) -> Scenario {
 fn agent_abilities_may_be_reported_again() {
     idle_that_can(crate::scenario::can_all())
         .observes(AgentFact::SidecarReady(Capabilities { pause: true, ..Capabilities::default() }))
-        .then_events(&["CapabilityMissing"])
+        .then_events(&["SessionCapabilityMissingEvent"])
         .then_status(S::Idle)
         .refuses("not-supported", |s| s.adjust(&[compact()]))
         .observes(AgentFact::SidecarReady(crate::scenario::can_all()))
         .when(|s| s.adjust(&[compact()]))
-        .then_events(&["AdjustmentRequested"]);
+        .then_events(&["SessionAdjustmentRequestedEvent"]);
 }
 
 #[test]
 fn model_takes_effect_once_the_agent_confirms_it() {
     let scenario = Scenario::running()
         .when(|s| s.adjust(&[model("large")]))
-        .then_events(&["AdjustmentRequested"])
+        .then_events(&["SessionAdjustmentRequestedEvent"])
         .then(chosen, &"m".to_owned());
     made(scenario)
-        .then_events(&["Adjusted"])
+        .then_events(&["SessionAdjustedEvent"])
         .then(chosen, &"large".to_owned())
         .then(|s| s.conv.session.adjustments().count(), &0)
         .observes(settings("large"))
-        .then_events(&["AgentSettingsChanged"])
+        .then_events(&["SessionAgentSettingsChangedEvent"])
         .observes(settings("large"))
         .then_events(&[]);
 }
@@ -114,12 +114,12 @@ fn model_takes_effect_once_the_agent_confirms_it() {
 fn refused_choice_changes_nothing() {
     let scenario = Scenario::idle().when(|s| s.adjust(&[model("nonsense")]));
     refused(scenario, "invalid")
-        .then_events(&["CommandRefused", "AdjustmentAbandoned"])
+        .then_events(&["SessionCommandRefusedEvent", "SessionAdjustmentAbandonedEvent"])
         .then(chosen, &"m".to_owned())
         .then(|s| s.conv.session.adjustments().count(), &0);
     // The sidecar has no agent any more: the next agent starts with the model.
     let scenario = Scenario::idle().when(|s| s.adjust(&[model("large")]));
-    refused(scenario, "no-agent").then_event("Adjusted").then(chosen, &"large".to_owned());
+    refused(scenario, "no-agent").then_event("SessionAdjustedEvent").then(chosen, &"large".to_owned());
 }
 
 #[test]
@@ -140,7 +140,12 @@ fn choice_without_an_agent_applies_to_the_next_one() {
     {
         let scenario = scenario
             .when(|s| s.adjust(&[model("large"), thinks(ThinkingLevel::Low)]))
-            .then_events(&["AdjustmentRequested", "Adjusted", "AdjustmentRequested", "Adjusted"])
+            .then_events(&[
+                "SessionAdjustmentRequestedEvent",
+                "SessionAdjustedEvent",
+                "SessionAdjustmentRequestedEvent",
+                "SessionAdjustedEvent",
+            ])
             .then(chosen, &"large".to_owned());
         let shown = scenario.conv.session.agent_settings();
         assert_eq!((shown.model_id.as_str(), shown.thinking_level), ("large", Some(ThinkingLevel::Low)));
@@ -200,19 +205,24 @@ fn agent_only_change_wakes_the_session() {
     let scenario = Scenario::idle()
         .when(|s| s.die(true))
         .when(|s| s.adjust(&[compact()]))
-        .then_events(&["AdjustmentRequested", "SlotWanted", "RunRequested", "Allocated"])
+        .then_events(&[
+            "SessionAdjustmentRequestedEvent",
+            "SessionSlotWantedEvent",
+            "SessionRunRequestedEvent",
+            "SessionAllocatedEvent",
+        ])
         .wakes()
-        .then_events(&["RunReady", "CommandReissued"]);
-    made(scenario).then_events(&["Adjusted"]).then_status(S::Idle);
+        .then_events(&["SessionRunReadyEvent", "SessionCommandReissuedEvent"]);
+    made(scenario).then_events(&["SessionAdjustedEvent"]).then_status(S::Idle);
     // An agent that does not support the adjustment refuses it, and no further run starts for it.
     Scenario::idle()
         .when(|s| s.die(true))
         .when(|s| s.adjust(&[fork()]))
         .observes(AgentFact::SidecarReady(Capabilities::default()))
-        .then_event("AdjustmentAbandoned")
+        .then_event("SessionAdjustmentAbandonedEvent")
         .then(|s| s.conv.session.adjustments().count(), &0)
         .when(|s| s.die(true))
-        .then_no_event("SlotWanted");
+        .then_no_event("SessionSlotWantedEvent");
 }
 
 #[test]
@@ -229,14 +239,15 @@ fn conversations_change_only_between_turns() {
         Scenario::running().refuses("invalid-transition", |s| s.adjust(&change()));
         Scenario::idle().when(|s| s.follow_up(1)).refuses("turn-starting", |s| s.adjust(&change()));
         Scenario::idle().when(Scenario::reload).refuses("reload-under-way", |s| s.adjust(&change()));
-        let scenario = Scenario::idle().when(|s| s.adjust(&change())).then_events(&["AdjustmentRequested"]);
-        made(scenario).then_events(&["Adjusted"]).then_status(S::Idle);
+        let scenario =
+            Scenario::idle().when(|s| s.adjust(&change())).then_events(&["SessionAdjustmentRequestedEvent"]);
+        made(scenario).then_events(&["SessionAdjustedEvent"]).then_status(S::Idle);
         // Only the agent has the conversations.
         Scenario::idle().when(|s| s.die(true)).when(|s| s.adjust(&change())).then_events(&[
-            "AdjustmentRequested",
-            "SlotWanted",
-            "RunRequested",
-            "Allocated",
+            "SessionAdjustmentRequestedEvent",
+            "SessionSlotWantedEvent",
+            "SessionRunRequestedEvent",
+            "SessionAllocatedEvent",
         ]);
     }
 }
@@ -274,13 +285,14 @@ fn slow_change_is_reported_and_nothing_is_ended() {
     let scenario = Scenario::idle()
         .when(|s| s.adjust(&[compact()]))
         .when(|s| s.clock(30, ProcessState::Alive))
-        .then_events(&["CommandReissued"])
+        .then_events(&["SessionCommandReissuedEvent"])
         .when(|s| s.clock(30, ProcessState::Alive))
-        .then_events(&["CommandLate"])
+        .then_events(&["SessionCommandLateEvent"])
         .then(|s| s.last[0].clone(), &SessionEvent::CommandLate { kind: C::Adjust })
         .then(|s| s.last[0].notification_kind(), &Some(NotificationKind::RunLate));
     // The owner is notified once, and the adjustment can still complete.
-    made(scenario.when(|s| s.clock(25, ProcessState::Alive)).then_events(&[])).then_events(&["Adjusted"]);
+    made(scenario.when(|s| s.clock(25, ProcessState::Alive)).then_events(&[]))
+        .then_events(&["SessionAdjustedEvent"]);
 
     let scenario = Scenario::idle().when(|s| s.adjust(&[compact()]));
     let received = AgentFact::CommandReceived(asked(&scenario));
@@ -290,7 +302,7 @@ fn slow_change_is_reported_and_nothing_is_ended() {
             .when(|s| s.clock_with_heartbeats(119))
             .then_events(&[])
             .when(|s| s.clock_with_heartbeats(1))
-            .then_events(&["CommandLate"]),
+            .then_events(&["SessionCommandLateEvent"]),
     )
     .then_status(S::Idle);
 }
@@ -330,19 +342,21 @@ fn run_allowance_is_the_remainder_at_its_start() {
         .when(|s| s.follow_up(1))
         .wakes()
         .then(allowance, &"0.7".to_owned())
-        .then_no_event("AllowanceChanged")
+        .then_no_event("SessionAllowanceChangedEvent")
         // The previous run spent more than was known.
         .observes_late(used("0.5"))
-        .then_event("AllowanceChanged")
+        .then_event("SessionAllowanceChangedEvent")
         .then(allowance, &"0.5".to_owned())
         .when(|s| s.raise_cap("3"))
-        .then_event("AllowanceChanged")
+        .then_event("SessionAllowanceChangedEvent")
         .then(allowance, &"2.5".to_owned());
 }
 
 #[test]
 fn unpriced_agent_gets_no_allowance() {
-    idle_that_can(Capabilities::default()).when(|s| s.raise_cap("3")).then_events(&["BudgetChanged"]);
+    idle_that_can(Capabilities::default())
+        .when(|s| s.raise_cap("3"))
+        .then_events(&["SessionBudgetChangedEvent"]);
 }
 
 #[test]
@@ -355,7 +369,7 @@ fn unacknowledged_allowance_is_resent_and_the_latest_counts() {
     let command = scenario.last.iter().find_map(sent).unwrap();
     scenario
         .when(|s| s.clock(30, ProcessState::Alive))
-        .then_events(&["CommandReissued"])
+        .then_events(&["SessionCommandReissuedEvent"])
         .observes(AgentFact::CommandDone(C::Adjust, command))
         .then_events(&[])
         .observes(AgentFact::CommandDone(C::Adjust, command))
@@ -383,13 +397,13 @@ fn turn_outcome_is_shown() {
         .observes(ended(SessionOutcome::BudgetExceeded))
         .then_status(S::Idle)
         .then(outcome, &Some(SessionOutcome::BudgetExceeded))
-        .then_no_event("BudgetExhausted")
+        .then_no_event("SessionBudgetExhaustedEvent")
         .when(|s| s.follow_up(1))
-        .then_event("MessageDispatched");
+        .then_event("MessageDispatchedEvent");
     // Only the report of an exhausted quota pauses the session (decision 39).
     Scenario::running()
         .observes(ended(SessionOutcome::QuotaExceeded))
         .then_status(S::Idle)
         .then(outcome, &Some(SessionOutcome::QuotaExceeded))
-        .then_no_event("QuotaExceeded");
+        .then_no_event("SessionQuotaExceededEvent");
 }

@@ -68,8 +68,8 @@ fn five_continuations_are_the_default() {
 fn turn_ends_without_validation_when_auto_continue_is_off() {
     Scenario::looping_disabled()
         .observes(completes_with("t1", 3))
-        .then_no_event("ValidationRequested")
-        .then_event("OutputReady")
+        .then_no_event("SessionValidationRequestedEvent")
+        .then_event("AgentSessionOutputReadyEvent")
         .then_status(S::Idle)
         .then(validating, &false)
         .then(pending_review, &true)
@@ -82,13 +82,13 @@ fn turn_ends_without_validation_when_auto_continue_is_off() {
 fn a_turn_ends_when_its_criteria_are_met() {
     Scenario::looping(5)
         .observes(completes_with("t1", 3))
-        .then_events(&["ValidationRequested"])
+        .then_events(&["SessionValidationRequestedEvent"])
         .then_status(S::Running)
         .then(validating, &true)
         .then(turns, &0)
         .refuses("invalid-transition", Scenario::close)
         .validates(true)
-        .then_events(&["ValidationPassed", "OutputReady"])
+        .then_events(&["SessionValidationPassedEvent", "AgentSessionOutputReadyEvent"])
         .then_status(S::Idle)
         .then(validating, &false)
         .then(pending_review, &true)
@@ -101,7 +101,7 @@ fn unmet_criteria_start_the_next_turn() {
     let scenario = Scenario::looping(5)
         .observes(completes("t1"))
         .validates(false)
-        .then_events(&["ValidationFailed", "MessageEnqueued", "MessageDispatched"])
+        .then_events(&["SessionValidationFailedEvent", "MessageEnqueuedEvent", "MessageDispatchedEvent"])
         .then_status(S::Running)
         .then(count, &1);
     let message = &scenario.conv.queue.messages()[0];
@@ -115,7 +115,7 @@ fn unmet_criteria_start_the_next_turn() {
         .then(|s| s.conv.session.turn().map(|t| t.id.clone()), &Some(turn("t2")))
         .then_queue(&[], &[])
         .observes(completes("t2"))
-        .then_events(&["ValidationRequested"])
+        .then_events(&["SessionValidationRequestedEvent"])
         .validates(true)
         .then_status(S::Idle)
         .then(turns, &2)
@@ -130,7 +130,7 @@ fn output_goes_to_review_when_the_criteria_are_met() {
     goes_on(scenario, "t2")
         .observes(completes("t2"))
         .validates(true)
-        .then_event("OutputReady")
+        .then_event("AgentSessionOutputReadyEvent")
         .then(|s| s.conv.session.output().unwrap().output.files_changed, &3)
         .then(pending_review, &true);
 }
@@ -141,7 +141,7 @@ fn auto_continue_stops_at_its_limit_and_notifies_the_owner() {
     goes_on(scenario, "t2")
         .observes(completes_with("t2", 4))
         .validates(false)
-        .then_events(&["AutoContinueStopped", "TurnCompleted"])
+        .then_events(&["SessionAutoContinueStoppedEvent", "AgentSessionTurnCompletedEvent"])
         .then(end, &Some(AutoContinueEnd::MaxContinuations))
         .then_status(S::Idle)
         .then(pending_review, &false)
@@ -164,7 +164,7 @@ fn retry_restarts_the_count() {
         .observes(starts("t3"))
         .observes(completes("t3"))
         .validates(false)
-        .then_event("ValidationFailed")
+        .then_event("SessionValidationFailedEvent")
         .then(count, &1);
 }
 
@@ -174,16 +174,25 @@ fn message_takes_precedence_over_validation() {
     Scenario::looping(5)
         .when(|s| s.follow_up(1))
         .observes(completes("t1"))
-        .then_events(&["ValidationAbandoned", "TurnCompleted", "MessageDispatched"])
+        .then_events(&[
+            "SessionValidationAbandonedEvent",
+            "AgentSessionTurnCompletedEvent",
+            "MessageDispatchedEvent",
+        ])
         .then_status(S::Idle)
         .observes(starts_with("t2", 1))
         .observes(completes("t2"))
-        .then_events(&["ValidationRequested"]);
+        .then_events(&["SessionValidationRequestedEvent"]);
     let scenario = Scenario::looping(5).observes(completes_with("t1", 1));
     let result = crate::scenario::validated(&scenario, false);
     scenario
         .when(|s| s.steer(1))
-        .then_events(&["MessageEnqueued", "ValidationAbandoned", "OutputReady", "MessageDispatched"])
+        .then_events(&[
+            "MessageEnqueuedEvent",
+            "SessionValidationAbandonedEvent",
+            "AgentSessionOutputReadyEvent",
+            "MessageDispatchedEvent",
+        ])
         .then_status(S::Idle)
         .refuses("turn-starting", |s| s.approve(s.output_id()))
         .observes(result)
@@ -225,7 +234,7 @@ fn an_interrupt_ends_the_validation() {
         .then_ignored("stale-ack")
         .confirms(Command::Interrupt)
         .then_status(S::Idle)
-        .then_event("OutputReady")
+        .then_event("AgentSessionOutputReadyEvent")
         .then(turns, &1)
         .then(count, &0);
 }
@@ -241,7 +250,7 @@ fn pause_defers_the_validation() {
         .then(validating, &false)
         .when(Scenario::resume)
         .confirms(Command::Resume)
-        .then_event("ValidationRequested")
+        .then_event("SessionValidationRequestedEvent")
         .then_status(S::Running)
         .validates(true)
         .then_status(S::Idle);
@@ -267,9 +276,9 @@ fn sidecar_death_during_validation_fails_nothing() {
         .then(end, &Some(AutoContinueEnd::ValidationUnavailable))
         .then(pending_review, &true)
         .when(|s| s.follow_up(1))
-        .then_event("SlotWanted")
+        .then_event("SessionSlotWantedEvent")
         .wakes()
-        .then_event("MessageDispatched");
+        .then_event("MessageDispatchedEvent");
 }
 
 /// The message to continue survives the sidecar that should have delivered it.
@@ -281,9 +290,9 @@ fn sidecar_death_before_the_next_turn_starts_a_new_run() {
         .then_status(S::Running)
         .when(|s| s.die(true))
         .then_status(S::Idle)
-        .then_event("SlotWanted")
+        .then_event("SessionSlotWantedEvent")
         .wakes()
-        .then_event("MessageDispatched");
+        .then_event("MessageDispatchedEvent");
 }
 
 /// The sidecar can still check the criteria after its agent has ended. Continuing needs a new run.
@@ -296,18 +305,22 @@ fn ended_agent_is_validated_too() {
         .then(|s| s.conv.session.is_live(), &true);
     Scenario::looping(5)
         .observes(ends(false))
-        .then_events(&["ValidationRequested"])
+        .then_events(&["SessionValidationRequestedEvent"])
         .validates(true)
-        .then_events(&["ValidationPassed", "TurnCompleted", "RunStopOrdered"])
+        .then_events(&[
+            "SessionValidationPassedEvent",
+            "AgentSessionTurnCompletedEvent",
+            "SessionRunStopOrderedEvent",
+        ])
         .then_status(S::Idle);
     Scenario::looping(5)
         .observes(ends(false))
         .validates(false)
-        .then_events(&["ValidationFailed", "RunStopOrdered", "MessageEnqueued"])
+        .then_events(&["SessionValidationFailedEvent", "SessionRunStopOrderedEvent", "MessageEnqueuedEvent"])
         .when(|s| s.die(true))
-        .then_event("SlotWanted")
+        .then_event("SessionSlotWantedEvent")
         .wakes()
-        .then_event("MessageDispatched");
+        .then_event("MessageDispatchedEvent");
 }
 
 /// No turn runs before the continuation, so the process takes nothing with it.
@@ -324,7 +337,7 @@ fn continuation_outlasts_a_pause_and_its_process() {
             .when(Scenario::resume)
             .wakes()
             .confirms(Command::Resume)
-            .then_event("MessageDispatched")
+            .then_event("MessageDispatchedEvent")
             .then_status(S::Running);
     }
 }
@@ -355,7 +368,7 @@ fn turn_that_ended_in_a_pause_counts_after_the_resume() {
         .when(Scenario::resume)
         .wakes()
         .confirms(Command::Resume)
-        .then_event("TurnCompleted")
+        .then_event("AgentSessionTurnCompletedEvent")
         .then(turns, &2);
 }
 
@@ -369,7 +382,7 @@ fn an_error_after_the_turn_does_not_end_the_loop() {
         .then_status(S::Running)
         .observes(result)
         .then_status(S::Idle)
-        .then_event("RunStopOrdered");
+        .then_event("SessionRunStopOrderedEvent");
 }
 
 #[test]
@@ -390,9 +403,9 @@ fn unreceived_validation_is_resent_once_then_stopped() {
     Scenario::looping(5)
         .observes(completes("t1"))
         .when(|s| s.clock_with_heartbeats(30))
-        .then_events(&["CommandReissued"])
+        .then_events(&["SessionCommandReissuedEvent"])
         .when(|s| s.clock_with_heartbeats(30))
-        .then_events(&["RunStopOrdered"])
+        .then_events(&["SessionRunStopOrderedEvent"])
         .when(|s| s.die(true))
         .then_hibernated(S::Idle)
         .then(end, &Some(AutoContinueEnd::ValidationUnavailable));
@@ -456,10 +469,14 @@ fn agent_that_continues_on_its_own_is_validated_later() {
     Scenario::looping(5)
         .observes(completes("t1"))
         .observes(starts("t2"))
-        .then_events(&["ValidationAbandoned", "TurnCompleted", "TurnStarted"])
+        .then_events(&[
+            "SessionValidationAbandonedEvent",
+            "AgentSessionTurnCompletedEvent",
+            "AgentSessionTurnStartedEvent",
+        ])
         .then_status(S::Running)
         .observes(completes("t2"))
-        .then_events(&["ValidationRequested"]);
+        .then_events(&["SessionValidationRequestedEvent"]);
 }
 
 /// The state of the loop is stored with the session.

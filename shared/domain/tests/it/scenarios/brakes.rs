@@ -29,7 +29,7 @@ fn reason(scenario: &Scenario) -> Option<PausedReason> {
 fn brake_pauses_a_running_session_and_its_release_resumes_it() {
     Scenario::running()
         .when(|s| s.pull(1, B::Pause))
-        .then_events(&["Held", "PauseRequested"])
+        .then_events(&["SessionHeldEvent", "SessionPauseRequestedEvent"])
         .then_status(S::Pausing)
         .then(stage, &HoldStage::Requested)
         .then(reason, &Some(PausedReason::Brake))
@@ -40,7 +40,7 @@ fn brake_pauses_a_running_session_and_its_release_resumes_it() {
         .then(stage, &HoldStage::Confirmed)
         .refuses("braked", Scenario::resume)
         .when(|s| s.release_brake(1))
-        .then_events(&["HoldReleased", "ResumeRequested"])
+        .then_events(&["SessionHoldReleasedEvent", "SessionResumeRequestedEvent"])
         .confirms(C::Resume)
         .then_status(S::Running);
 }
@@ -49,11 +49,11 @@ fn brake_pauses_a_running_session_and_its_release_resumes_it() {
 fn release_does_not_resume_what_the_owner_paused() {
     Scenario::paused()
         .when(|s| s.pull(1, B::Pause))
-        .then_events(&["Held"])
+        .then_events(&["SessionHeldEvent"])
         .then(stage, &HoldStage::Confirmed)
         .then(reason, &Some(PausedReason::Owner))
         .when(|s| s.release_brake(1))
-        .then_events(&["HoldReleased"])
+        .then_events(&["SessionHoldReleasedEvent"])
         .then_status(S::Paused)
         .when(Scenario::resume);
 }
@@ -64,7 +64,7 @@ fn owner_who_pauses_a_held_session_keeps_it_paused() {
         .when(|s| s.pull(1, B::Pause))
         .confirms(C::Pause)
         .when(Scenario::pause)
-        .then_events(&["HoldKept"])
+        .then_events(&["SessionHoldKeptEvent"])
         .refuses("invalid-transition", Scenario::pause)
         .when(|s| s.release_brake(1))
         .then_status(S::Paused)
@@ -91,7 +91,7 @@ fn release_before_the_confirmation_resumes_after_it() {
         .when(|s| s.release_brake(1))
         .then_status(S::Pausing)
         .confirms(C::Pause)
-        .then_event("ResumeRequested")
+        .then_event("SessionResumeRequestedEvent")
         .confirms(C::Resume)
         .then_status(S::Running);
 }
@@ -103,7 +103,7 @@ fn agent_that_ignores_the_pause_is_escalated_and_ended() {
         .when(|s| s.pull(1, B::Pause))
         .receives()
         .when(|s| s.clock(timeout, ProcessState::Alive))
-        .then_events(&["HoldEscalated", "RunStopOrdered"])
+        .then_events(&["SessionHoldEscalatedEvent", "SessionRunStopOrderedEvent"])
         .then(stage, &HoldStage::Escalated)
         .when(|s| s.die(true))
         .then_hibernated(S::Paused)
@@ -122,9 +122,9 @@ fn command_that_is_not_received_escalates() {
     Scenario::running()
         .when(|s| s.pull(1, B::Pause))
         .when(|s| s.clock_with_heartbeats(timeout))
-        .then_event("CommandReissued")
+        .then_event("SessionCommandReissuedEvent")
         .when(|s| s.clock_with_heartbeats(timeout))
-        .then_event("HoldEscalated")
+        .then_event("SessionHoldEscalatedEvent")
         .then(stage, &HoldStage::Escalated);
 }
 
@@ -133,10 +133,10 @@ fn held_session_is_unreachable_while_its_run_is_silent() {
     Scenario::running()
         .when(|s| s.pull(1, B::Pause))
         .when(|s| s.clock(90, ProcessState::Unreachable))
-        .then_event("RunUnreachable")
+        .then_event("SessionRunUnreachableEvent")
         .then(stage, &HoldStage::Unreachable)
         .when(|s| s.clock_with_heartbeats(90))
-        .then_event("RunReachable")
+        .then_event("SessionRunReachableEvent")
         .then(stage, &HoldStage::Requested)
         .confirms(C::Pause)
         .then(stage, &HoldStage::Confirmed);
@@ -147,7 +147,7 @@ fn process_of_an_adapter_that_cannot_pause_is_ended() {
     Scenario::running()
         .observes(AgentFact::SidecarReady(Capabilities { pause: false, ..can_all() }))
         .when(|s| s.pull(1, B::Pause))
-        .then_events(&["Held", "PauseRequested", "RunStopOrdered"])
+        .then_events(&["SessionHeldEvent", "SessionPauseRequestedEvent", "SessionRunStopOrderedEvent"])
         .when(|s| s.die(true))
         .then_hibernated(S::Paused)
         .then(stage, &HoldStage::Confirmed);
@@ -158,7 +158,7 @@ fn kill_ends_the_process_in_every_resting_status() {
     for status in [S::Idle, S::Interrupted, S::Paused] {
         Scenario::in_status(status)
             .when(|s| s.pull(1, B::Kill))
-            .then_events(&["Held", "RunStopOrdered"])
+            .then_events(&["SessionHeldEvent", "SessionRunStopOrderedEvent"])
             .then(stage, &HoldStage::Requested)
             .when(|s| s.die(true))
             .then_hibernated(status)
@@ -199,7 +199,7 @@ fn killed_waiting_session_waits_again_without_a_process() {
         .when(|s| s.die(true))
         .then_hibernated(S::Paused)
         .when(|s| s.release_brake(1))
-        .then_events(&["HoldReleased", "ResumeRequested", "Resumed"])
+        .then_events(&["SessionHoldReleasedEvent", "SessionResumeRequestedEvent", "SessionResumedEvent"])
         .then_hibernated(S::WaitingForInput)
         .when(|s| s.answer("q1"))
         .then_status(S::Idle);
@@ -209,11 +209,11 @@ fn killed_waiting_session_waits_again_without_a_process() {
 fn hold_applies_in_the_commit_that_resolves_the_status() {
     Scenario::in_status(S::Resuming)
         .when(|s| s.pull(1, B::Pause))
-        .then_events(&["Held"])
+        .then_events(&["SessionHeldEvent"])
         .then_status(S::Resuming)
         .confirms(C::Resume)
-        .then_event("Resumed")
-        .then_event("PauseRequested")
+        .then_event("SessionResumedEvent")
+        .then_event("SessionPauseRequestedEvent")
         .then_status(S::Pausing);
     Scenario::in_status(S::Interrupting)
         .when(|s| s.pull(1, B::Pause))
@@ -253,7 +253,12 @@ fn messages_wait_while_a_brake_holds_the_session() {
 fn launch_is_ended_and_the_session_starts_after_the_release() {
     let scenario = Scenario::launching()
         .when(|s| s.pull(1, B::Pause))
-        .then_events(&["Held", "RunStopOrdered", "SlotWanted", "StartBraked"])
+        .then_events(&[
+            "SessionHeldEvent",
+            "SessionRunStopOrderedEvent",
+            "SessionSlotWantedEvent",
+            "SessionStartBrakedEvent",
+        ])
         .observes(AgentFact::SidecarReady(can_all()))
         .then_status(S::Queued)
         .when(|s| s.die(true))
@@ -270,7 +275,12 @@ fn activity_after_the_confirmation_ends_the_process() {
         .when(|s| s.pull(1, B::Pause))
         .confirms(C::Pause)
         .observes(said())
-        .then_events(&["AfterStopActivity", "HoldEscalated", "RunStopOrdered", "AgentMessageRecorded"])
+        .then_events(&[
+            "SessionAfterStopActivityEvent",
+            "SessionHoldEscalatedEvent",
+            "SessionRunStopOrderedEvent",
+            "AgentMessageRecordedEvent",
+        ])
         .then(stage, &HoldStage::Escalated);
 }
 
@@ -307,7 +317,7 @@ fn exhausted_session_stops_writing_its_document() {
                 Ok(Vec::new())
             })
         })
-        .then_events(&["RunStopOrdered"]);
+        .then_events(&["SessionRunStopOrderedEvent"]);
 }
 
 /// A queued session of the owner.

@@ -118,7 +118,7 @@ fn duplicate_handoff_counts_once() {
     assert_eq!(scenario.conv.session.status(), S::ContextExhausted);
     let handoff = SessionEvent::VoluntaryHandoff { reason: "full".to_owned(), chain_id: None };
     assert!(scenario.last.contains(&handoff), "{:?}", scenario.last);
-    assert!(!scenario.happened("ContextExhausted"), "{:?}", scenario.last);
+    assert!(!scenario.happened("ContextExhaustedEvent"), "{:?}", scenario.last);
     let first = recorded(&scenario);
     let scenario = scenario.observes(over()).observes(written("half"));
     assert_eq!(recorded(&scenario), first);

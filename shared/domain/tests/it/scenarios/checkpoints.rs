@@ -82,7 +82,7 @@ fn repeated_question_makes_no_second_checkpoint() {
 fn pause_of_an_agent_that_cannot_pause_ends_its_process() {
     working_with(Capabilities { pause: false, ..can_all() })
         .when(Scenario::pause)
-        .then_events(&["PauseRequested", "RunStopOrdered"])
+        .then_events(&["SessionPauseRequestedEvent", "SessionRunStopOrderedEvent"])
         .then_status(S::Pausing)
         .when(|s| s.die(true))
         .then_hibernated(S::Paused)
@@ -144,7 +144,7 @@ fn agent_that_outlasts_its_grace_period_is_ended_unclean() {
         .when(|s| s.clock(9, ProcessState::Alive))
         .then(|s| matches!(s.conv.session.run().unwrap().phase, RunPhase::Live), &true)
         .when(|s| s.clock(1, ProcessState::Alive))
-        .then_event("RunStopOrdered");
+        .then_event("SessionRunStopOrderedEvent");
     let scenario = scenario.when(|s| s.die(true)).then_status(S::Cancelled);
     let outcome = scenario.conv.session.kill_outcome().unwrap();
     assert_eq!((outcome.is_clean, outcome.state), (false, None));
@@ -158,7 +158,7 @@ fn second_kill_shortens_the_grace_period_only() {
         .when(|s| s.kill(Grace::Within(Duration::from_secs(5))))
         .when(|s| s.kill(Grace::Within(Duration::from_secs(30))))
         .when(|s| s.clock(5, ProcessState::Alive))
-        .then_event("RunStopOrdered")
+        .then_event("SessionRunStopOrderedEvent")
         .then_status(S::Cancelling);
 }
 
@@ -172,7 +172,7 @@ fn kill_without_a_grace_period_has_the_limit_of_a_stop() {
         .then_events(&[])
         .then_status(S::Cancelling)
         .when(|s| s.clock_with_heartbeats(1))
-        .then_event("RunStopOrdered");
+        .then_event("SessionRunStopOrderedEvent");
 }
 
 #[test]
@@ -188,14 +188,14 @@ fn kill_of_a_failed_session_does_not_end_its_retry() {
         .when(Scenario::retry)
         .wakes()
         .when(|s| s.clock_with_heartbeats(10))
-        .then_no_event("RunStopOrdered")
+        .then_no_event("SessionRunStopOrderedEvent")
         .then_status(S::Running)
         .then(|s| s.conv.session.is_live(), &true);
 }
 
 #[test]
 fn kill_without_grace_leaves_no_state() {
-    let scenario = working().when(|s| s.kill(Grace::None)).then_event("RunStopOrdered");
+    let scenario = working().when(|s| s.kill(Grace::None)).then_event("SessionRunStopOrderedEvent");
     assert_eq!(causes(&scenario), []);
 }
 
@@ -216,7 +216,7 @@ fn killed_work_of_an_exhausted_session_is_not_continued() {
         .observes(AgentFact::ContextExhausted)
         .then(|s| s.conv.session.awaits_document(), &true)
         .when(|s| s.kill(Grace::Unlimited))
-        .then_events(&["WorkStopped", "RunStopOrdered"])
+        .then_events(&["SessionWorkStoppedEvent", "SessionRunStopOrderedEvent"])
         .then(|s| s.conv.session.awaits_document(), &false)
         .then(|s| s.conv.session.work_stop(), &Some(WorkStop::Killed));
     scenario.refuses("invalid-transition", |s| s.kill(Grace::Unlimited));
@@ -230,12 +230,13 @@ fn running_agent_restarts_and_continues_by_itself() {
     let first = scenario.run();
     let scenario = scenario
         .when(|s| s.restart(&mode))
-        .then_events(&["ProcessRestartRequested", "PauseRequested"])
+        .then_events(&["SessionProcessRestartRequestedEvent", "SessionPauseRequestedEvent"])
         .then(|s| s.conv.session.paused_reason(), &Some(PausedReason::Restart))
         .confirms(C::Pause)
-        .then_event("RunStopOrdered")
+        .then_event("SessionRunStopOrderedEvent")
         .then(causes, &vec![Cause::Pause]);
-    let scenario = scenario.when(|s| s.die(true)).then_event("ResumeRequested").then_status(S::Resuming);
+    let scenario =
+        scenario.when(|s| s.die(true)).then_event("SessionResumeRequestedEvent").then_status(S::Resuming);
     assert_ne!(scenario.run(), first);
     scenario
         .observes(AgentFact::SidecarReady(can_all()))
@@ -265,7 +266,7 @@ fn resting_and_waiting_agents_restart_with_their_next_work() {
         let (mode, status) = (changed(scenario.now), scenario.conv.session.status());
         scenario
             .when(|s| s.restart(&mode))
-            .then_events(&["ProcessRestartRequested", "RunStopOrdered"])
+            .then_events(&["SessionProcessRestartRequestedEvent", "SessionRunStopOrderedEvent"])
             .when(|s| s.die(true))
             .then_status(status)
             .then(|s| s.conv.session.run().is_none(), &true);
@@ -281,26 +282,26 @@ fn restart_under_a_brake_waits_for_the_release() {
         .when(|s| s.pull(1, BrakeBehavior::Pause))
         .confirms(C::Pause)
         .when(|s| s.restart(&mode))
-        .then_events(&["ProcessRestartRequested"])
+        .then_events(&["SessionProcessRestartRequestedEvent"])
         .then_status(S::Paused)
         .when(|s| s.release_brake(1))
-        .then_event("RunStopOrdered");
+        .then_event("SessionRunStopOrderedEvent");
 }
 
 #[test]
 fn restart_of_a_paused_agent_does_not_wait_for_a_sent_message() {
-    let mut scenario = working().when(|s| s.steer(1)).then_event("MessageDispatched");
+    let mut scenario = working().when(|s| s.steer(1)).then_event("MessageDispatchedEvent");
     scenario.now = scenario.now + Duration::from_secs(1);
     let mode = changed(scenario.now);
     scenario
         .when(|s| s.pull(1, BrakeBehavior::Pause))
         .confirms(C::Pause)
         .when(|s| s.restart(&mode))
-        .then_events(&["ProcessRestartRequested"])
+        .then_events(&["SessionProcessRestartRequestedEvent"])
         .when(|s| s.release_brake(1))
-        .then_event("RunStopOrdered")
+        .then_event("SessionRunStopOrderedEvent")
         .when(|s| s.die(true))
-        .then_event("ResumeRequested")
+        .then_event("SessionResumeRequestedEvent")
         .then_status(S::Resuming)
         .then_queue(&[1], &[]);
 }

@@ -132,8 +132,10 @@ fn harmless_call_is_approved_at_the_due_tick() {
     );
     let mut waiting = asked.when(|s| wait(s, 19)).then_status(S::WaitingForInput);
     wait(&mut waiting, 1).unwrap();
-    let mut resolved =
-        waiting.then_status(S::Running).then_event("RequestTimedOut").then_event("InputReceived");
+    let mut resolved = waiting
+        .then_status(S::Running)
+        .then_event("SessionRequestTimedOutEvent")
+        .then_event("SessionInputReceivedEvent");
     assert_eq!(answer(&resolved), "Allow");
     let resolving = decision(&resolved);
     let rule = TimeoutRule::Project { mode: MODE };

@@ -49,12 +49,13 @@ fn steering_is_sent_at_once_and_delivered_when_acknowledged() {
     };
     scenario
         .when(|s| s.steer(1))
-        .then_events(&["MessageEnqueued", "MessageDispatched"])
+        .then_events(&["MessageEnqueuedEvent", "MessageDispatchedEvent"])
         .then(|s| s.last[0].clone(), &enqueued)
         .observes(AgentFact::MessageInjecting(message(1)))
         .then_queue(&[1], &[1])
         .observes(injected(1))
         .then(|s| s.last.clone(), &vec![delivered])
+        .then_events(&["MessageDeliveredEvent"])
         .then_queue(&[], &[])
         .then(closed, &vec![(message(1), MessageStatus::Delivered)])
         .then(|s| s.conv.closed_messages[0].delivered_at, &Some(now))
@@ -70,7 +71,7 @@ fn follow_ups_are_sent_one_per_turn() {
         .when(|s| s.follow_up(2))
         .then_queue(&[1, 2], &[])
         .observes(completes("t1"))
-        .then_events(&["TurnCompleted", "MessageDispatched"])
+        .then_events(&["AgentSessionTurnCompletedEvent", "MessageDispatchedEvent"])
         .then_queue(&[1, 2], &[1])
         .observes(injected(1))
         .then_queue(&[2], &[])
@@ -105,7 +106,7 @@ fn waiting_suspended_and_intermediate_sessions_keep_messages() {
     ] {
         Scenario::in_status(status)
             .when(|s| s.steer(1))
-            .then_events(&["MessageEnqueued"])
+            .then_events(&["MessageEnqueuedEvent"])
             .then_queue(&[1], &[]);
     }
     Scenario::paused()
@@ -129,7 +130,7 @@ fn completed_sessions_cancel_open_messages_and_failed_keep_them() {
         .when(|s| s.follow_up(1))
         .when(|s| s.cancel())
         .confirms(C::Stop)
-        .then_event("MessageCancelled")
+        .then_event("MessageCancelledEvent")
         .then_queue(&[], &[]);
     Scenario::running()
         .when(|s| s.follow_up(1))
@@ -150,19 +151,19 @@ fn messages_pending_at_an_interrupt_wait_for_their_owner() {
             .when(|s| s.follow_up(1))
             .when(|s| s.follow_up(2))
             .when(|s| s.interrupt())
-            .then_event("MessagesHeld")
+            .then_event("MessagesHeldEvent")
             .confirms(C::Interrupt)
             .then_status(S::Interrupted)
             .then_queue(&[1, 2], &[])
     };
-    held().when(|s| s.steer(3)).then_event("MessagesReleased").then_queue(&[3, 1, 2], &[3]);
+    held().when(|s| s.steer(3)).then_event("MessagesReleasedEvent").then_queue(&[3, 1, 2], &[3]);
     held()
         .when(|s| s.commit(|c, _| c.queue.promote(message(2))))
-        .then_event("MessagesReleased")
+        .then_event("MessagesReleasedEvent")
         .then_queue(&[2, 1], &[2]);
     held()
         .when(|s| s.commit(|c, _| c.queue.release(message(1))))
-        .then_event("MessagesReleased")
+        .then_event("MessagesReleasedEvent")
         .then_queue(&[1, 2], &[1]);
     held()
         .when(|s| s.commit(|c, _| Ok::<_, pilothouse_domain::queue::QueueError>(c.clear_queue())))
@@ -178,9 +179,9 @@ fn message_sent_during_an_interrupt_is_not_held() {
         .when(|s| s.follow_up(1))
         .when(|s| s.interrupt())
         .when(|s| s.steer(2))
-        .then_events(&["MessageEnqueued", "MessagesReleased"])
+        .then_events(&["MessageEnqueuedEvent", "MessagesReleasedEvent"])
         .confirms(C::Interrupt)
-        .then_events(&["Interrupted", "MessageDispatched"])
+        .then_events(&["SessionInterruptedEvent", "MessageDispatchedEvent"])
         .then_queue(&[2, 1], &[2]);
 }
 
@@ -191,12 +192,12 @@ fn interrupt_enforced_by_the_runtime_holds_messages_too() {
         .when(|s| s.steer(2))
         .when(|s| s.interrupt())
         .when(|s| s.clock(30, ProcessState::Alive))
-        .then_event("CommandReissued")
+        .then_event("SessionCommandReissuedEvent")
         .when(|s| s.clock(30, ProcessState::Alive))
-        .then_event("RunStopOrdered")
+        .then_event("SessionRunStopOrderedEvent")
         .when(|s| s.die(true))
-        .then_event("MessageReturned")
-        .then_no_event("SlotWanted")
+        .then_event("MessageReturnedEvent")
+        .then_no_event("SessionSlotWantedEvent")
         .then_hibernated(S::Interrupted)
         .then_queue(&[2, 1], &[]);
 }
@@ -232,7 +233,7 @@ fn pending_messages_can_be_changed() {
         .then_queue(&[2, 3], &[])
         .refuses("not-found", |s| s.commit(|c, _| c.queue.promote(message(1))))
         .when(|s| s.commit(|c, _| c.queue.promote(message(3))))
-        .then_events(&["MessagePromotedToImmediate", "MessageDispatched"])
+        .then_events(&["MessagePromotedToImmediateEvent", "MessageDispatchedEvent"])
         .then_queue(&[3, 2], &[3]);
     Scenario::paused()
         .when(|s| s.steer(1))
@@ -324,14 +325,14 @@ fn steering_for_an_ended_turn_is_not_sent() {
     Scenario::in_status(S::WaitingForInput)
         .when(to_turn_1)
         .observes(completes("t1"))
-        .then_event("MessageCancelled")
+        .then_event("MessageCancelledEvent")
         .then_queue(&[], &[]);
     // The turn ended before the sidecar received the message.
     let scenario = Scenario::running().when(to_turn_1);
     let command = dispatched(&scenario);
     scenario
         .observes(AgentFact::CommandRefused { command, code: "turn-over".to_owned(), message: String::new() })
-        .then_event("MessageCancelled")
+        .then_event("MessageCancelledEvent")
         .then_queue(&[], &[]);
 }
 
@@ -343,7 +344,7 @@ fn message_refused_by_the_sidecar_waits_for_its_owner() {
         |code: &str| AgentFact::CommandRefused { command, code: code.to_owned(), message: String::new() };
     scenario
         .observes(refused("busy"))
-        .then_events(&["CommandRefused", "MessageReturned", "MessagesHeld"])
+        .then_events(&["SessionCommandRefusedEvent", "MessageReturnedEvent", "MessagesHeldEvent"])
         .then_queue(&[1], &[])
         .observes(refused("turn-over"))
         .then_queue(&[1], &[]);
@@ -356,7 +357,7 @@ fn message_that_the_agent_may_have_is_not_sent_again() {
     let code = "delivery-uncertain".to_owned();
     let scenario = scenario
         .observes(AgentFact::CommandRefused { command, code, message: String::new() })
-        .then_events(&["CommandRefused", "MessageDeliveryUncertain"])
+        .then_events(&["SessionCommandRefusedEvent", "MessageDeliveryUncertainEvent"])
         .observes(completes("t1"));
     let [message] = scenario.conv.queue.messages() else { panic!("one message") };
     assert!(message.delivery_uncertain && !message.sent);
@@ -371,7 +372,7 @@ fn a_late_refusal_drops_no_other_message() {
         .when(|s| s.follow_up(2))
         .observes(injected(1))
         .observes(AgentFact::CommandRefused { command, code: "turn-over".to_owned(), message: String::new() })
-        .then_no_event("MessageCancelled");
+        .then_no_event("MessageCancelledEvent");
 }
 
 #[test]
@@ -382,7 +383,7 @@ fn message_is_delivered_whatever_the_outcome_of_its_turn() {
         .observes(completes("t1"))
         .observes(starts_with("t2", 1))
         .then_taken(FactOutcome::Deferred)
-        .then_events(&["MessageDelivered"])
+        .then_events(&["MessageDeliveredEvent"])
         .confirms(C::Interrupt)
         .then_status(S::Interrupted)
         .when(|s| s.steer(2))
@@ -425,8 +426,8 @@ fn crash_before_the_agent_leaves_the_message_uncertain() {
     };
     for drained in [true, false] {
         dead(drained)
-            .then_event("MessageDeliveryUncertain")
-            .then_no_event("SlotWanted")
+            .then_event("MessageDeliveryUncertainEvent")
+            .then_no_event("SessionSlotWantedEvent")
             .then_hibernated(S::Idle)
             .when(|s| s.follow_up(2))
             .wakes()
@@ -434,13 +435,13 @@ fn crash_before_the_agent_leaves_the_message_uncertain() {
     }
     dead(true)
         .when(|s| s.commit(|c, _| c.queue.release(message(1))))
-        .then_event("SlotWanted")
+        .then_event("SessionSlotWantedEvent")
         .wakes()
         .then_queue(&[1], &[1]);
     // The agent had received it after all.
     dead(true)
         .observes_late(injected(1))
-        .then_events(&["MessageDelivered"])
+        .then_events(&["MessageDeliveredEvent"])
         .then_taken(FactOutcome::Applied)
         .then_queue(&[], &[]);
 }
@@ -450,13 +451,13 @@ fn messages_a_dead_run_had_not_received_go_to_the_next_run() {
     Scenario::idle()
         .when(|s| s.steer(1))
         .when(|s| s.die(true))
-        .then_event("MessageReturned")
-        .then_event("SlotWanted")
+        .then_event("MessageReturnedEvent")
+        .then_event("SessionSlotWantedEvent")
         .wakes()
-        .then_events(&["RunReady", "MessageDispatched"])
+        .then_events(&["SessionRunReadyEvent", "MessageDispatchedEvent"])
         .then_queue(&[1], &[1]);
     // If envelopes are missing, the delivery is uncertain.
-    Scenario::idle().when(|s| s.steer(1)).when(|s| s.die(false)).then_event("MessageDeliveryUncertain");
+    Scenario::idle().when(|s| s.steer(1)).when(|s| s.die(false)).then_event("MessageDeliveryUncertainEvent");
 }
 
 #[test]
@@ -472,7 +473,7 @@ fn run_that_is_no_longer_needed_is_not_started() {
     };
     scenario
         .when(|s| s.follow_up(1))
-        .then_events(&["MessageEnqueued", "SlotWanted", "PoolExhausted"])
+        .then_events(&["MessageEnqueuedEvent", "SessionSlotWantedEvent", "SessionPoolExhaustedEvent"])
         .when(|s| s.commit(|c, _| c.cancel_message(message(1))))
         .then(|s| s.conv.session.slot_wanted(), &None);
 }
@@ -487,26 +488,30 @@ fn immediate_message_waits_for_turn_end_without_steering() {
     running_that_can(can)
         .when(|s| s.follow_up(1))
         .when(|s| s.steer(2))
-        .then_events(&["MessageEnqueued", "CapabilityMissing"])
+        .then_events(&["MessageEnqueuedEvent", "SessionCapabilityMissingEvent"])
         .then_queue(&[2, 1], &[])
         .when(|s| s.steer(3))
-        .then_events(&["MessageEnqueued"])
+        .then_events(&["MessageEnqueuedEvent"])
         .refuses("not-supported", |s| s.send(4, MessagePriority::Immediate, Some("t1")))
         .observes(completes("t1"))
-        .then_events(&["TurnCompleted", "MessageDispatched"])
+        .then_events(&["AgentSessionTurnCompletedEvent", "MessageDispatchedEvent"])
         .then_queue(&[2, 3, 1], &[2]);
 }
 
 #[test]
 fn missing_agent_ability_is_reported_once() {
     let can = Capabilities { plans: false, context_usage: false, ..can_all() };
-    let scenario =
-        Scenario::launching().observes(AgentFact::SidecarReady(can)).then_event("CapabilityMissing");
+    let scenario = Scenario::launching()
+        .observes(AgentFact::SidecarReady(can))
+        .then_event("SessionCapabilityMissingEvent");
     let scenario = scenario.observes(AgentFact::SidecarReady(can)).then_events(&[]);
     let scenario = scenario.observes(starts("t1")).observes(completes("t1"));
-    let scenario = scenario.then_events(&["CapabilityMissing", "TurnCompleted"]);
-    scenario.observes(starts("t2")).observes(completes("t2")).then_events(&["TurnCompleted"]);
-    running_that_can(can_all()).observes(completes("t1")).then_events(&["TurnCompleted"]);
+    let scenario = scenario.then_events(&["SessionCapabilityMissingEvent", "AgentSessionTurnCompletedEvent"]);
+    scenario
+        .observes(starts("t2"))
+        .observes(completes("t2"))
+        .then_events(&["AgentSessionTurnCompletedEvent"]);
+    running_that_can(can_all()).observes(completes("t1")).then_events(&["AgentSessionTurnCompletedEvent"]);
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn disk(scenario: &Scenario) -> Option<Disk> {
 fn a_full_server_disk_pauses_and_the_clock_resumes() {
     Scenario::running()
         .when(server_disk_is_short)
-        .then_events(&["DiskFull", "PauseRequested"])
+        .then_events(&["SessionDiskFullEvent", "SessionPauseRequestedEvent"])
         .then(reason, &Some(PausedReason::DiskFull))
         .when(server_disk_is_short)
         .then_events(&[])
@@ -38,7 +38,7 @@ fn a_full_server_disk_pauses_and_the_clock_resumes() {
         .then_status(S::Paused)
         .then(reason, &Some(PausedReason::DiskFull))
         .when(|s| s.clock_with_heartbeats(5))
-        .then_events(&["DiskFreed", "ResumeRequested"])
+        .then_events(&["SessionDiskFreedEvent", "SessionResumeRequestedEvent"])
         .confirms(C::Resume)
         .then_status(S::Running)
         .then(disk, &None)
@@ -74,14 +74,14 @@ fn owner_request_ends_the_wait_for_the_disk() {
 fn a_full_worker_disk_is_shown_and_changes_no_status() {
     Scenario::running()
         .when(|s| worker_disk(s, true))
-        .then_events(&["DiskFull"])
+        .then_events(&["SessionDiskFullEvent"])
         .then_status(S::Running)
         .then(disk, &Some(Disk::Worker))
         .then(reason, &None)
         .when(|s| worker_disk(s, true))
         .then_events(&[])
         .when(|s| worker_disk(s, false))
-        .then_events(&["DiskFreed"])
+        .then_events(&["SessionDiskFreedEvent"])
         .then(disk, &None);
     Scenario::running().when(|s| worker_disk(s, true)).when(|s| s.die(true)).then(disk, &None);
 }

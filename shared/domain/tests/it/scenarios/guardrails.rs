@@ -75,7 +75,7 @@ fn message_that_only_warns_or_logs_is_sent_and_recorded() {
     for action in ["warn", "log"] {
         Scenario::running()
             .when(sends("the secret is 7", &secrets(action)))
-            .then_event("MessageEnqueued")
+            .then_event("MessageEnqueuedEvent")
             .then(trips, &tripped(TripSubject::Message))
             .then_queue(&[1], &[]);
     }
@@ -100,7 +100,7 @@ fn new_text_of_a_message_is_judged() {
         .when(|s| s.follow_up(1))
         .refuses("guardrail-blocked", edits(1, "the secret is 7", &secrets("block")))
         .when(edits(1, "the secret is 7", &secrets("log")))
-        .then_events(&["MessageEdited", "GuardrailTripped"])
+        .then_events(&["MessageEditedEvent", "SessionGuardrailTrippedEvent"])
         .then(trips, &tripped(TripSubject::Message));
 }
 
@@ -153,9 +153,9 @@ fn instructions_for_a_summary_are_judged() {
     Scenario::idle()
         .refuses("guardrail-blocked", compacts(Some("Keep the secret"), &secrets("block")))
         .when(compacts(None, &secrets("block")))
-        .then_events(&["AdjustmentRequested"])
+        .then_events(&["SessionAdjustmentRequestedEvent"])
         .when(compacts(Some("Keep the secret"), &secrets("log")))
-        .then_events(&["AdjustmentRequested", "GuardrailTripped"])
+        .then_events(&["SessionAdjustmentRequestedEvent", "SessionGuardrailTrippedEvent"])
         .then(trips, &tripped(TripSubject::Instruction));
 }
 
@@ -176,7 +176,7 @@ fn answers_to_questions_are_judged() {
         .refuses("guardrail-blocked", judged("the secret is 7", "block"))
         .then_status(S::WaitingForInput)
         .when(judged("the secret is 7", "warn"))
-        .then_events(&["InputReceived", "GuardrailTripped"])
+        .then_events(&["SessionInputReceivedEvent", "SessionGuardrailTrippedEvent"])
         .then(trips, &tripped(TripSubject::Answer))
         .refuses("request-over", judged("the secret is 7", "block"));
 }
@@ -199,12 +199,18 @@ fn options_of_the_agent_are_not_judged() {
     };
     let block = secrets("block");
     let single = Scenario::running().observes(asks(vec![question.clone()]));
-    single.clone().when(resolves(answers("Which?", "a secret"), &block)).then_events(&["InputReceived"]);
+    single
+        .clone()
+        .when(resolves(answers("Which?", "a secret"), &block))
+        .then_events(&["SessionInputReceivedEvent"]);
     single.refuses("guardrail-blocked", resolves(answers("Which?", "another secret"), &block));
     let several = Question { multi_select: true, ..question };
     let several = Scenario::running().observes(asks(vec![several]));
     let both = "none, a secret";
-    several.clone().when(resolves(answers("Which?", both), &block)).then_events(&["InputReceived"]);
+    several
+        .clone()
+        .when(resolves(answers("Which?", both), &block))
+        .then_events(&["SessionInputReceivedEvent"]);
     several.refuses("guardrail-blocked", resolves(answers("Which?", "none, another secret"), &block));
 }
 
@@ -220,7 +226,7 @@ fn feedback_on_plans_and_reasons_of_denials_are_judged() {
         .refuses("guardrail-blocked", resolves(rejects(), &secrets("block")))
         .then_status(S::WaitingForApproval)
         .when(resolves(rejects(), &secrets("log")))
-        .then_events(&["PlanRejected", "GuardrailTripped"])
+        .then_events(&["SessionPlanRejectedEvent", "SessionGuardrailTrippedEvent"])
         .then(trips, &tripped(TripSubject::Feedback));
     let approval = ToolApproval {
         tool_name: "Bash".to_owned(),
@@ -248,7 +254,7 @@ fn feedback_on_plans_and_reasons_of_denials_are_judged() {
         .observes(asked)
         .refuses("guardrail-blocked", resolves(denies(Some("it is secret")), &secrets("block")))
         .when(resolves(denies(None), &secrets("block")))
-        .then_events(&["InputReceived"]);
+        .then_events(&["SessionInputReceivedEvent"]);
 }
 
 #[test]
@@ -308,12 +314,12 @@ fn corrects(scenario: Scenario, id: &str) -> Scenario {
 fn blocked_output_is_corrected_in_another_turn() {
     let returned = Scenario::running()
         .observes(priced("t1", "block"))
-        .then_event("OutputReturned")
+        .then_event("SessionOutputReturnedEvent")
         .then(trips, &vec![("no prices".to_owned(), TripSubject::Output)])
         .then(|s| s.conv.session.has_pending_review(), &false);
     corrects(returned, "t2")
         .observes(completes_with("t2", judged("block", json!({ "total": 1 }))))
-        .then_events(&["OutputReady"])
+        .then_events(&["AgentSessionOutputReadyEvent"])
         .then(|s| s.conv.session.has_pending_review(), &true)
         .then(severity, &None);
 }
@@ -338,7 +344,7 @@ fn third_blocked_output_is_reviewed_before_all_others() {
     let second = corrects(first, "t2").observes(priced("t2", "block"));
     corrects(second, "t3")
         .observes(priced("t3", "block"))
-        .then_events(&["GuardrailTripped", "OutputReady"])
+        .then_events(&["SessionGuardrailTrippedEvent", "AgentSessionOutputReadyEvent"])
         .then(severity, &Some(Severity::High))
         .then(|s| s.conv.session.output().map(|it| it.output.guardrails.len()), &Some(1));
 }
@@ -347,7 +353,7 @@ fn third_blocked_output_is_reviewed_before_all_others() {
 fn output_that_needs_a_review_is_reviewed_before_all_others() {
     Scenario::running()
         .observes(priced("t1", "ask"))
-        .then_events(&["GuardrailTripped", "OutputReady"])
+        .then_events(&["SessionGuardrailTrippedEvent", "AgentSessionOutputReadyEvent"])
         .then(|s| s.conv.session.has_pending_review(), &true)
         .then(severity, &Some(Severity::High));
     let review =
@@ -360,7 +366,7 @@ fn output_that_only_warns_or_logs_is_reviewed_as_usual() {
     for action in ["warn", "log"] {
         Scenario::running()
             .observes(priced("t1", action))
-            .then_events(&["GuardrailTripped", "OutputReady"])
+            .then_events(&["SessionGuardrailTrippedEvent", "AgentSessionOutputReadyEvent"])
             .then(severity, &None);
     }
 }
@@ -374,14 +380,14 @@ fn submitted_output_that_is_blocked_is_returned_in_the_response() {
     };
     let scenario = Scenario::running()
         .when(submits(json!({ "price": 7 })))
-        .then_events(&["GuardrailTripped", "OutputReturned"]);
+        .then_events(&["SessionGuardrailTrippedEvent", "SessionOutputReturnedEvent"]);
     let Some(SessionEvent::OutputReturned { violations, .. }) = scenario.last.last() else { panic!() };
     assert_eq!(violations[0].message, "is not allowed: Prices stay out");
     scenario
         .when(submits(json!({ "total": 1 })))
         .then_events(&[])
         .observes(completes("t1"))
-        .then_event("OutputReady")
+        .then_event("AgentSessionOutputReadyEvent")
         .then(trips, &Vec::new());
 }
 
@@ -394,7 +400,7 @@ fn staged_output_trips_when_it_is_recorded() {
         })
         .then_events(&[])
         .observes(completes("t1"))
-        .then_event("GuardrailTripped")
+        .then_event("SessionGuardrailTrippedEvent")
         .then(severity, &Some(Severity::High));
 }
 
@@ -404,8 +410,8 @@ fn output_of_an_interrupted_turn_is_reviewed_as_it_is() {
         .when(|s| s.interrupt())
         .observes(priced("t1", "block"))
         .confirms(pilothouse_domain::session::LifecycleCommand::Interrupt)
-        .then_event("GuardrailTripped")
-        .then_no_event("OutputReturned")
+        .then_event("SessionGuardrailTrippedEvent")
+        .then_no_event("SessionOutputReturnedEvent")
         .then(|s| s.conv.session.has_pending_review(), &true);
 }
 

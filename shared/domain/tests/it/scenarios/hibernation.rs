@@ -19,17 +19,17 @@ fn resting_or_waiting_session_hibernates_after_its_idle_time() {
             .when(|s| s.clock_with_heartbeats(IDLE - 1))
             .then_events(&[])
             .when(|s| s.clock_with_heartbeats(1))
-            .then_events(&["HibernationOrdered", "RunStopOrdered"])
+            .then_events(&["SessionHibernationOrderedEvent", "SessionRunStopOrderedEvent"])
             .then_status(status)
             .when(|s| s.die(true))
             .then_hibernated(status)
-            .then_event("Released");
+            .then_event("SessionReleasedEvent");
     }
     Scenario::paused()
         .when(|s| s.clock_with_heartbeats(IDLE))
         .then_events(&[])
         .when(|s| s.clock_with_heartbeats(3600 - IDLE))
-        .then_event("HibernationOrdered")
+        .then_event("SessionHibernationOrderedEvent")
         .when(|s| s.die(true))
         .then_hibernated(S::Paused);
 }
@@ -43,14 +43,14 @@ fn activity_defers_hibernation() {
         .when(|s| s.clock_with_heartbeats(IDLE - 1))
         .then_events(&[])
         .when(|s| s.clock_with_heartbeats(1))
-        .then_event("HibernationOrdered");
+        .then_event("SessionHibernationOrderedEvent");
 }
 
 #[test]
 fn working_session_does_not_hibernate() {
     for status in [S::Queued, S::Running] {
         let scenario = Scenario::in_status(status).when(|s| s.clock_with_heartbeats(10));
-        assert!(!scenario.happened("HibernationOrdered"));
+        assert!(!scenario.happened("SessionHibernationOrderedEvent"));
     }
     // A message was sent, so a turn is about to start.
     Scenario::idle()
@@ -68,7 +68,9 @@ fn zero_idle_time_and_unresumable_agents_never_hibernate() {
     let never = SessionSettings { idle_timeout_seconds: 0, ..settings() };
     let forgets = Capabilities { resume_conversation: false, ..can_all() };
     for scenario in [idle(never, can_all()), idle(settings(), forgets)] {
-        scenario.when(|s| s.clock_with_heartbeats(7 * 24 * 3600)).then_no_event("HibernationOrdered");
+        scenario
+            .when(|s| s.clock_with_heartbeats(7 * 24 * 3600))
+            .then_no_event("SessionHibernationOrderedEvent");
     }
     // Folders do not outlive their runs (decision 23).
     let scenario = Scenario::idle();
@@ -85,16 +87,16 @@ fn message_during_hibernation_wakes_the_session() {
     };
     falling_asleep(S::Idle, IDLE)
         .when(|s| s.follow_up(1))
-        .then_no_event("MessageDispatched")
+        .then_no_event("MessageDispatchedEvent")
         .when(|s| s.die(true))
         .wakes()
-        .then_event("MessageDispatched");
+        .then_event("MessageDispatchedEvent");
     falling_asleep(S::Paused, 3600)
         .when(Scenario::resume)
         .when(|s| s.die(true))
         .then_status(S::Resuming)
         .wakes()
-        .then_events(&["RunReady", "CommandReissued"])
+        .then_events(&["SessionRunReadyEvent", "SessionCommandReissuedEvent"])
         .confirms(pilothouse_domain::session::LifecycleCommand::Resume)
         .then_status(S::Running);
     falling_asleep(S::WaitingForInput, IDLE)
@@ -102,7 +104,7 @@ fn message_during_hibernation_wakes_the_session() {
         .then_status(S::Idle)
         .when(|s| s.die(true))
         .wakes()
-        .then_event("MessageDispatched");
+        .then_event("MessageDispatchedEvent");
     falling_asleep(S::WaitingForInput, IDLE)
         .when(Scenario::interrupt)
         .then_status(S::Interrupting)
@@ -121,7 +123,7 @@ fn sidecar_that_does_not_hibernate_is_ended() {
     Scenario::idle()
         .when(|s| s.clock_with_heartbeats(IDLE))
         .when(|s| s.clock_with_heartbeats(60))
-        .then_event("RunStopOrdered")
+        .then_event("SessionRunStopOrderedEvent")
         .when(|s| s.die(true))
         .then_hibernated(S::Idle);
 }
@@ -138,19 +140,19 @@ fn unreceived_answer_is_sent_as_a_message() {
         .when(|s| s.answer("q1"))
         .then_status(S::Running)
         .when(|s| s.clock_with_heartbeats(30))
-        .then_events(&["CommandReissued"])
+        .then_events(&["SessionCommandReissuedEvent"])
         .when(|s| s.clock_with_heartbeats(30))
-        .then_events(&["RunStopOrdered"])
+        .then_events(&["SessionRunStopOrderedEvent"])
         .when(|s| s.die(true))
-        .then_event("AnswerReturned")
+        .then_event("SessionAnswerReturnedEvent")
         .then_status(S::Idle)
         .then(messages, &vec![(MessageSource::User, "Answers to your questions.\nq1?: yes".to_owned())])
         .wakes()
-        .then_event("MessageDispatched");
+        .then_event("MessageDispatchedEvent");
     Scenario::in_status(S::WaitingForApproval)
         .when(|s| s.reject_plan("p1"))
         .when(|s| s.die(true))
-        .then_event("AnswerReturned")
+        .then_event("SessionAnswerReturnedEvent")
         .then_status(S::Idle);
 }
 
@@ -189,9 +191,9 @@ fn unreceived_answer_waits_while_another_request_is_open() {
         .when(|s| s.answer("q1"))
         .when(|s| s.die(true))
         .then_hibernated(S::WaitingForApproval)
-        .then_event("AnswerReturned")
-        .then_no_event("SlotWanted")
+        .then_event("SessionAnswerReturnedEvent")
+        .then_no_event("SessionSlotWantedEvent")
         .when(|s| s.approve_plan("p1"))
-        .then_event("SlotWanted")
+        .then_event("SessionSlotWantedEvent")
         .then(|s| messages(s).len(), &2);
 }

@@ -42,24 +42,24 @@ fn refused(scenario: &Scenario, code: &str) -> AgentFact {
 fn injection_joins_the_running_turn_and_is_acknowledged() {
     Scenario::running()
         .when(|s| inject(s, 1))
-        .then_events(&["MessageEnqueued", "MessageDispatched"])
+        .then_events(&["MessageEnqueuedEvent", "MessageDispatchedEvent"])
         .then(|s| s.conv.queue.get(message(1)).unwrap().expected_turn_id.is_some(), &true)
         .then_queue(&[], &[])
         .observes(AgentFact::MessageInjecting(message(1)))
         .observes(injected(1))
-        .then_events(&["MessageDelivered"])
+        .then_events(&["MessageDeliveredEvent"])
         .observes(injected(1))
         .then_events(&[]);
 }
 
 #[test]
 fn injection_neither_starts_a_turn_nor_requests_a_run() {
-    Scenario::idle().when(|s| inject(s, 1)).then_events(&["MessageEnqueued"]).then_status(S::Idle);
+    Scenario::idle().when(|s| inject(s, 1)).then_events(&["MessageEnqueuedEvent"]).then_status(S::Idle);
     Scenario::idle()
         .when(|s| s.die(true))
         .then_hibernated(S::Idle)
         .when(|s| inject(s, 1))
-        .then_events(&["MessageEnqueued"])
+        .then_events(&["MessageEnqueuedEvent"])
         .then_hibernated(S::Idle);
 }
 
@@ -68,9 +68,9 @@ fn idle_agent_receives_it_with_the_message_that_starts_a_turn() {
     let scenario = Scenario::idle().when(|s| inject(s, 1)).when(|s| s.follow_up(2));
     assert_eq!(text(&scenario, 2), "knowledge 1\n\n---\n\nmessage 2");
     scenario
-        .then_events(&["MessageEnqueued", "MessageDispatched"])
+        .then_events(&["MessageEnqueuedEvent", "MessageDispatchedEvent"])
         .observes(injected(2))
-        .then_events(&["MessageDelivered", "MessageDelivered"])
+        .then_events(&["MessageDeliveredEvent", "MessageDeliveredEvent"])
         .observes(starts_with("t2", 2))
         .then(|s| s.conv.queue.injection_slot(), &InjectionSlot::Empty);
 }
@@ -83,7 +83,7 @@ fn commands_of_the_owner_keep_their_first_character() {
             Scenario::idle().when(|s| inject(s, 1)).when(|s| s.commit(|conv, ctx| conv.enqueue(new, ctx)));
         assert_eq!(text(&scenario, 2), command);
         // The injection joins the turn that the command starts.
-        scenario.observes(starts_with("t2", 2)).then_event("MessageDispatched");
+        scenario.observes(starts_with("t2", 2)).then_event("MessageDispatchedEvent");
     }
 }
 
@@ -92,17 +92,20 @@ fn newest_injection_replaces_the_one_that_waits() {
     let scenario = Scenario::idle()
         .when(|s| inject(s, 1))
         .when(|s| inject(s, 2))
-        .then_events(&["MessageCancelled", "MessageEnqueued"]);
+        .then_events(&["MessageCancelledEvent", "MessageEnqueuedEvent"]);
     assert_eq!(waiting(&scenario), Some(message(2)));
     assert_eq!(scenario.conv.closed_messages.len(), 1);
 }
 
 #[test]
 fn second_injection_waits_until_the_first_is_delivered() {
-    let scenario =
-        Scenario::running().when(|s| inject(s, 1)).when(|s| inject(s, 2)).then_events(&["MessageEnqueued"]);
+    let scenario = Scenario::running()
+        .when(|s| inject(s, 1))
+        .when(|s| inject(s, 2))
+        .then_events(&["MessageEnqueuedEvent"]);
     assert_eq!(waiting(&scenario), Some(message(2)));
-    let scenario = scenario.observes(injected(1)).then_events(&["MessageDelivered", "MessageDispatched"]);
+    let scenario =
+        scenario.observes(injected(1)).then_events(&["MessageDeliveredEvent", "MessageDispatchedEvent"]);
     let ids = scenario.last.iter().map(|event| match event {
         SessionEvent::MessageDelivered { message_id, .. }
         | SessionEvent::MessageDispatched { message_id, .. } => *message_id,
@@ -123,8 +126,8 @@ fn injection_in_a_failed_session_is_delivered_by_its_retry() {
         .when(Scenario::retry)
         .wakes()
         .observes(starts("t2"))
-        .then_event("MessageDispatched");
-    scenario.observes(injected(1)).then_events(&["MessageDelivered"]).then(waiting, &None);
+        .then_event("MessageDispatchedEvent");
+    scenario.observes(injected(1)).then_events(&["MessageDeliveredEvent"]).then(waiting, &None);
 }
 
 #[test]
@@ -134,27 +137,28 @@ fn agents_without_steering_receive_it_with_the_next_turn() {
         .observes(AgentFact::SidecarReady(cannot))
         .observes(starts("t1"))
         .when(|s| inject(s, 1))
-        .then_events(&["MessageEnqueued"])
+        .then_events(&["MessageEnqueuedEvent"])
         .observes(completes("t1"))
-        .then_no_event("MessageDispatched")
+        .then_no_event("MessageDispatchedEvent")
         .when(|s| s.follow_up(2))
         .observes(injected(2))
-        .then_events(&["MessageDelivered", "MessageDelivered"]);
+        .then_events(&["MessageDeliveredEvent", "MessageDeliveredEvent"]);
 }
 
 #[test]
 fn injection_whose_turn_is_over_waits_for_the_next_turn() {
     let scenario = Scenario::running().when(|s| inject(s, 1));
     let refusal = refused(&scenario, "turn-over");
-    let scenario = scenario.observes(refusal).then_events(&["CommandRefused", "MessageReturned"]);
+    let scenario =
+        scenario.observes(refusal).then_events(&["SessionCommandRefusedEvent", "MessageReturnedEvent"]);
     assert_eq!(waiting(&scenario), Some(message(1)));
     scenario
         .observes(completes("t1"))
-        .then_no_event("MessageDispatched")
+        .then_no_event("MessageDispatchedEvent")
         .then_status(S::Idle)
         .when(|s| s.follow_up(2))
         .observes(injected(2))
-        .then_events(&["MessageDelivered", "MessageDelivered"]);
+        .then_events(&["MessageDeliveredEvent", "MessageDeliveredEvent"]);
 }
 
 #[test]
@@ -164,9 +168,9 @@ fn undelivered_injection_returns_when_the_run_ends() {
     scenario
         .then_queue(&[2], &[])
         .wakes()
-        .then_event("MessageDispatched")
+        .then_event("MessageDispatchedEvent")
         .observes(injected(2))
-        .then_events(&["MessageDelivered", "MessageDelivered"]);
+        .then_events(&["MessageDeliveredEvent", "MessageDeliveredEvent"]);
 }
 
 #[test]
@@ -176,7 +180,7 @@ fn injection_that_may_have_arrived_is_never_repeated() {
         .when(|s| s.follow_up(2))
         .observes(AgentFact::MessageInjecting(message(2)))
         .when(|s| s.die(true))
-        .then_event("MessageDeliveryUncertain");
+        .then_event("MessageDeliveryUncertainEvent");
     let lost = scenario.last.iter().any(|event| {
         matches!(event, SessionEvent::MessageCancelled { message_id, reason: Some(reason) }
             if *message_id == message(1) && reason == "delivery-uncertain")
@@ -249,9 +253,9 @@ impl Life {
         let s = &self.scenario;
         let starts = ["SlotWanted", "TurnStarted", "RunRequested"];
         prop_assert!(starts.iter().all(|name| !s.happened(name)), "{:?}", s.last);
-        prop_assert!(status == S::Running || !s.happened("MessageDispatched"), "{status}");
+        prop_assert!(status == S::Running || !s.happened("MessageDispatchedEvent"), "{status}");
         let is_sent = self.sent.is_some_and(|(id, _)| id == message(n));
-        prop_assert!(is_sent || !s.happened("MessageEnqueued") || waiting(s) == Some(message(n)));
+        prop_assert!(is_sent || !s.happened("MessageEnqueuedEvent") || waiting(s) == Some(message(n)));
         Ok(())
     }
 

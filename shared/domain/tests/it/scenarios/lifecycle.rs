@@ -23,23 +23,23 @@ fn session_is_created_launched_started_and_closed() {
     let turn_completed =
         SessionEvent::TurnCompleted { turn_count: 1, last_turn_at: now, outcome: SessionOutcome::Completed };
     scenario
-        .then_events(&["Created", "RunRequested", "Allocated"])
+        .then_events(&["AgentSessionCreatedEvent", "SessionRunRequestedEvent", "SessionAllocatedEvent"])
         .observes(AgentFact::SidecarReady(can_all()))
-        .then_events(&["Started", "RunReady"])
+        .then_events(&["AgentSessionStartedEvent", "SessionRunReadyEvent"])
         .then_status(S::Running)
         .then(|s| s.conv.session.started_at(), &Some(now))
         .then(|s| s.conv.session.api_key_hash() == Some(s.key.as_str()), &true)
         .observes(starts("t1"))
-        .then_events(&["TurnStarted"])
+        .then_events(&["AgentSessionTurnStartedEvent"])
         .observes(completes("t1"))
-        .then_events(&["TurnCompleted"])
+        .then_events(&["AgentSessionTurnCompletedEvent"])
         .then(|s| s.last[0].clone(), &turn_completed)
         .then(|s| s.conv.session.metrics().last_turn_at, &Some(now))
         .when(|s| s.close())
-        .then_events(&["Closed", "RunStopOrdered"])
+        .then_events(&["AgentSessionClosedEvent", "SessionRunStopOrderedEvent"])
         .then_status(S::Completed)
         .when(|s| s.die(true))
-        .then_events(&["RunEnded", "Released"])
+        .then_events(&["SessionRunEndedEvent", "SessionReleasedEvent"])
         .then_status(S::Completed);
 }
 
@@ -58,27 +58,27 @@ fn start_records_what_the_agent_works_with() {
 fn each_request_waits_for_its_acknowledgement() {
     Scenario::running()
         .when(|s| s.pause())
-        .then_events(&["PauseRequested"])
+        .then_events(&["SessionPauseRequestedEvent"])
         .then_status(S::Pausing)
         .refuses("invalid-transition", |s| s.pause())
         .refuses("invalid-transition", |s| s.interrupt())
         .refuses("invalid-transition", |s| s.resume())
         .confirms(C::Pause)
-        .then_events(&["Paused"])
+        .then_events(&["SessionPausedEvent"])
         .when(|s| s.resume())
-        .then_events(&["ResumeRequested"])
+        .then_events(&["SessionResumeRequestedEvent"])
         .confirms(C::Resume)
-        .then_events(&["Resumed"])
+        .then_events(&["SessionResumedEvent"])
         .then_status(S::Running)
         .when(|s| s.interrupt())
-        .then_events(&["InterruptRequested"])
+        .then_events(&["SessionInterruptRequestedEvent"])
         .confirms(C::Interrupt)
-        .then_events(&["Interrupted"])
+        .then_events(&["SessionInterruptedEvent"])
         .then_status(S::Interrupted)
         .when(|s| s.cancel())
-        .then_events(&["CancelRequested"])
+        .then_events(&["SessionCancelRequestedEvent"])
         .confirms(C::Stop)
-        .then_events(&["Cancelled", "RunStopOrdered"])
+        .then_events(&["SessionCancelledEvent", "SessionRunStopOrderedEvent"])
         .then_status(S::Cancelled);
 }
 
@@ -115,7 +115,7 @@ fn facts_of_an_earlier_run_only_count_usage() {
         .then_status(S::Running)
         .observes_late(used("0.10"))
         .then_taken(FactOutcome::Applied)
-        .then_events(&["MetricsUpdated", "AllowanceChanged"])
+        .then_events(&["SessionMetricsUpdatedEvent", "SessionAllowanceChangedEvent"])
         .observes_late(said())
         .then_taken(FactOutcome::Applied)
         .then_status(S::Running);
@@ -130,11 +130,11 @@ fn cancel_during_another_request_runs_after_it() {
     ] {
         given
             .when(|s| s.cancel())
-            .then_events(&["CancelAccepted"])
+            .then_events(&["SessionCancelAcceptedEvent"])
             .when(|s| s.cancel())
             .then_events(&[])
             .confirms(done)
-            .then_events(&[confirmed, "CancelRequested"])
+            .then_events(&[confirmed, "SessionCancelRequestedEvent"])
             .then_status(S::Cancelling)
             .confirms(C::Stop)
             .then_status(S::Cancelled);
@@ -152,11 +152,11 @@ fn accepted_cancel_outlasts_the_process() {
                 .observes(ends(true))
                 .when(|s| s.steer(1))
                 .when(Scenario::cancel)
-                .then_events(&["CancelAccepted"])
+                .then_events(&["SessionCancelAcceptedEvent"])
                 .when(death)
-                .then_event("CancelRequested")
-                .then_event("Cancelled")
-                .then_no_event("Failed")
+                .then_event("SessionCancelRequestedEvent")
+                .then_event("SessionCancelledEvent")
+                .then_no_event("AgentSessionFailedEvent")
                 .then_status(S::Cancelled)
                 .then_queue(&[], &[])
                 .then(|s| s.pool.leases().len(), &0);
@@ -175,7 +175,7 @@ fn output_of_an_ended_turn_outlasts_process_and_cancel() {
         })
         .when(Scenario::cancel)
         .when(|s| s.die(true))
-        .then_event("OutputReady")
+        .then_event("AgentSessionOutputReadyEvent")
         .then_status(S::Cancelled);
 }
 
@@ -186,9 +186,9 @@ fn forced_cancel_ends_the_process_at_once() {
     {
         Scenario::in_status(status)
             .when(|s| s.force_cancel())
-            .then_event("RunStopOrdered")
+            .then_event("SessionRunStopOrderedEvent")
             .when(|s| s.die(true))
-            .then_event("Cancelled")
+            .then_event("SessionCancelledEvent")
             .then_status(S::Cancelled);
     }
 }
@@ -210,18 +210,18 @@ fn a_cancel_does_not_wait_for_the_slot_of_a_resume() {
 fn cancel_without_an_agent_is_confirmed_at_once() {
     Scenario::new()
         .when(|s| s.cancel())
-        .then_events(&["CancelRequested", "Cancelled"])
+        .then_events(&["SessionCancelRequestedEvent", "SessionCancelledEvent"])
         .then_status(S::Cancelled);
     Scenario::launching()
         .when(|s| s.cancel())
-        .then_events(&["CancelRequested", "Cancelled", "RunStopOrdered"])
+        .then_events(&["SessionCancelRequestedEvent", "SessionCancelledEvent", "SessionRunStopOrderedEvent"])
         .observes(AgentFact::SidecarReady(Capabilities::default()))
         .then_events(&[])
         .then_status(S::Cancelled);
     Scenario::idle()
         .when(|s| s.die(true))
         .when(|s| s.cancel())
-        .then_events(&["CancelRequested", "Cancelled"]);
+        .then_events(&["SessionCancelRequestedEvent", "SessionCancelledEvent"]);
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn turn_that_ends_during_an_interrupt_leads_to_idle() {
         .then_taken(FactOutcome::Deferred)
         .then_status(S::Interrupting)
         .confirms(C::Interrupt)
-        .then_events(&["Interrupted", "OutputReady"])
+        .then_events(&["SessionInterruptedEvent", "AgentSessionOutputReadyEvent"])
         .then_status(S::Idle)
         .then(|s| (s.conv.session.metrics().turn_count, s.conv.session.has_pending_review()), &(1, true));
 }
@@ -247,7 +247,11 @@ fn turn_that_begins_during_an_interrupt_is_interrupted() {
         .observes(starts("t2"))
         .then_taken(FactOutcome::Deferred)
         .confirms(C::Interrupt)
-        .then_events(&["Interrupted", "TurnCompleted", "TurnStarted"])
+        .then_events(&[
+            "SessionInterruptedEvent",
+            "AgentSessionTurnCompletedEvent",
+            "AgentSessionTurnStartedEvent",
+        ])
         .then_status(S::Interrupted)
         .then(|s| (s.conv.session.metrics().turn_count, s.conv.session.turn().is_none()), &(1, true));
 }
@@ -261,7 +265,7 @@ fn turn_that_ends_while_suspended_counts_on_resume() {
         .then_status(S::Paused)
         .when(|s| s.resume())
         .confirms(C::Resume)
-        .then_events(&["Resumed", "TurnCompleted"])
+        .then_events(&["SessionResumedEvent", "AgentSessionTurnCompletedEvent"])
         .then_status(S::Idle);
 }
 
@@ -274,12 +278,12 @@ fn parked_facts_are_applied_in_order() {
         .observes(AgentFact::ContextExhausted)
         .confirms(C::Resume)
         .then_events(&[
-            "Resumed",
-            "WaitingForInput",
-            "RequestClosed",
-            "TurnCompleted",
-            "TurnStarted",
-            "ContextExhausted",
+            "SessionResumedEvent",
+            "SessionWaitingForInputEvent",
+            "SessionRequestClosedEvent",
+            "AgentSessionTurnCompletedEvent",
+            "AgentSessionTurnStartedEvent",
+            "ContextExhaustedEvent",
         ])
         .then_status(S::ContextExhausted);
 }
@@ -291,11 +295,11 @@ fn inapplicable_parked_fact_is_recorded_as_ignored() {
         .observes(AgentFact::ContextExhausted)
         .observes(completes("t1"))
         .confirms(C::Resume)
-        .then_events(&["Resumed", "ContextExhausted", "FactIgnored"]);
+        .then_events(&["SessionResumedEvent", "ContextExhaustedEvent", "SessionFactIgnoredEvent"]);
     Scenario::in_status(S::Cancelling).observes(asks("q1")).confirms(C::Stop).then_events(&[
-        "Cancelled",
-        "FactIgnored",
-        "RunStopOrdered",
+        "SessionCancelledEvent",
+        "SessionFactIgnoredEvent",
+        "SessionRunStopOrderedEvent",
     ]);
 }
 
@@ -304,7 +308,7 @@ fn interrupt_closes_a_parked_question() {
     Scenario::in_status(S::Interrupting)
         .observes(asks("q1"))
         .confirms(C::Interrupt)
-        .then_events(&["Interrupted", "RequestClosed"])
+        .then_events(&["SessionInterruptedEvent", "SessionRequestClosedEvent"])
         .then_status(S::Interrupted);
 }
 
@@ -313,7 +317,7 @@ fn question_answered_while_suspended_does_not_block() {
     Scenario::in_status(S::Pausing)
         .observes(asks("q1"))
         .observes(crate::scenario::results("q1"))
-        .then_events(&["ToolCallCompleted", "RequestClosed"])
+        .then_events(&["ToolCallCompletedEvent", "SessionRequestClosedEvent"])
         .confirms(C::Pause)
         .when(|s| s.resume())
         .confirms(C::Resume)
@@ -325,12 +329,12 @@ fn usage_messages_and_results_count_during_a_request() {
     for status in [S::Interrupting, S::Pausing, S::Resuming, S::Cancelling] {
         Scenario::in_status(status)
             .observes(said())
-            .then_events(&["AgentMessageRecorded"])
+            .then_events(&["AgentMessageRecordedEvent"])
             .observes(calls("c1"))
             .observes(crate::scenario::results("c1"))
-            .then_events(&["ToolCallCompleted"])
+            .then_events(&["ToolCallCompletedEvent"])
             .observes(used("0.01"))
-            .then_events(&["MetricsUpdated"])
+            .then_events(&["SessionMetricsUpdatedEvent"])
             .then_status(status);
     }
 }
@@ -342,31 +346,31 @@ fn active_agent_after_a_stop_is_stopped_again_then_killed() {
         Scenario::in_status(status)
             .observes(fact)
             .then_ignored("after-stop")
-            .then_event("AfterStopActivity")
-            .then_event("CommandReissued")
+            .then_event("SessionAfterStopActivityEvent")
+            .then_event("SessionCommandReissuedEvent")
             .then_status(status)
             .observes(said())
-            .then_event("AfterStopActivity")
-            .then_event("RunStopOrdered")
+            .then_event("SessionAfterStopActivityEvent")
+            .then_event("SessionRunStopOrderedEvent")
             .observes(said())
-            .then_no_event("RunStopOrdered")
+            .then_no_event("SessionRunStopOrderedEvent")
             .when(|s| s.die(true))
             .then_hibernated(status);
     }
     Scenario::in_status(S::Cancelled)
         .observes(said())
-        .then_event("AfterStopActivity")
+        .then_event("SessionAfterStopActivityEvent")
         .observes(said())
-        .then_event("RunStopOrdered");
+        .then_event("SessionRunStopOrderedEvent");
 }
 
 #[test]
 fn results_of_earlier_work_are_no_activity_after_a_stop() {
     Scenario::interrupted()
         .observes(used("0.2"))
-        .then_events(&["MetricsUpdated"])
+        .then_events(&["SessionMetricsUpdatedEvent"])
         .observes(crate::scenario::results("c1"))
-        .then_events(&["ToolCallCompleted"])
+        .then_events(&["ToolCallCompletedEvent"])
         .then_status(S::Interrupted);
 }
 
@@ -383,7 +387,7 @@ fn next_run_is_judged_separately() {
         .when(|s| s.interrupt())
         .confirms(C::Interrupt)
         .observes(said())
-        .then_event("CommandReissued");
+        .then_event("SessionCommandReissuedEvent");
 }
 
 #[test]
@@ -405,10 +409,10 @@ fn refused_resume_stays_suspended_and_refused_stop_is_enforced() {
         })
     };
     refused(Scenario::in_status(S::Resuming))
-        .then_events(&["CommandRefused", "ResumeAbandoned"])
+        .then_events(&["SessionCommandRefusedEvent", "SessionResumeAbandonedEvent"])
         .then_status(S::Paused);
     refused(Scenario::in_status(S::Interrupting))
-        .then_events(&["CommandRefused", "RunStopOrdered"])
+        .then_events(&["SessionCommandRefusedEvent", "SessionRunStopOrderedEvent"])
         .when(|s| s.die(true))
         .then_hibernated(S::Interrupted);
 }
@@ -432,20 +436,20 @@ fn output_is_decided_by_its_id() {
         .then(|s| s.conv.session.output().unwrap().output.commit_sha.clone(), &Some(commit))
         .refuses("output-changed", |s| s.approve(first))
         .when(|s| s.approve(second))
-        .then_events(&["Approved", "RunStopOrdered"])
+        .then_events(&["AgentSessionApprovedEvent", "SessionRunStopOrderedEvent"])
         .then(|s| s.last[0].clone(), &approved)
         .then_status(S::Completed);
     scenario
         .refuses("output-changed", |s| s.reject(first))
         .when(|s| s.reject(second))
-        .then_events(&["Rejected", "Failed", "RunStopOrdered"])
+        .then_events(&["AgentSessionRejectedEvent", "AgentSessionFailedEvent", "SessionRunStopOrderedEvent"])
         .then(|s| s.conv.session.failure().unwrap().reason, &FailureReason::VerificationFailed);
     Scenario::idle().refuses("nothing-to-review", |s| s.approve(OutputId::new(Uuid::nil())));
 }
 
 #[test]
 fn no_decision_is_accepted_while_a_turn_is_starting() {
-    let scenario = Scenario::reviewable().when(|s| s.steer(1)).then_event("MessageDispatched");
+    let scenario = Scenario::reviewable().when(|s| s.steer(1)).then_event("MessageDispatchedEvent");
     let id = scenario.output_id();
     scenario
         .refuses("turn-starting", |s| s.approve(id))
@@ -466,7 +470,7 @@ fn retry_clears_the_failure_and_keeps_the_spend() {
         .then_status(S::Failed)
         .when(|s| s.die(true))
         .when(|s| s.retry())
-        .then_event("RunRequested")
+        .then_events(&["AgentSessionRetriedEvent", "SessionRunRequestedEvent"])
         .then_status(S::Queued);
     let instruction = Feedback::parse("Again").unwrap();
     let retried = SessionEvent::Retried { retry_count: 1, additional_instruction: Some(instruction) };
@@ -475,7 +479,10 @@ fn retry_clears_the_failure_and_keeps_the_spend() {
     assert_eq!((session.completed_at(), session.failure(), session.retry_count()), (None, None, 1));
     assert_eq!(session.budget().estimated_cost_usd(), crate::scenario::usd("0.5"));
     assert_eq!(session.run().map(|run| run.cause), Some(RunCause::Retry));
-    scenario.wakes().then_events(&["Started", "RunReady"]).then_status(S::Running);
+    scenario
+        .wakes()
+        .then_events(&["AgentSessionStartedEvent", "SessionRunReadyEvent"])
+        .then_status(S::Running);
 }
 
 #[test]
@@ -490,17 +497,23 @@ fn a_session_is_retried_three_times() {
 /// The failed run may take a while to end. Facts that it still reports are late.
 #[test]
 fn retry_waits_for_the_failed_run_to_end() {
-    let scenario = Scenario::running().observes(ends(true)).then_event("RunStopOrdered").when(|s| s.retry());
+    let scenario =
+        Scenario::running().observes(ends(true)).then_event("SessionRunStopOrderedEvent").when(|s| s.retry());
     let old = scenario.run();
     scenario
-        .then_no_event("RunRequested")
+        .then_no_event("SessionRunRequestedEvent")
         .observes(ends(true))
         .then_ignored("stale-run")
         .observes(used("0.1"))
         .then_taken(FactOutcome::Applied)
         .then_status(S::Queued)
         .when(|s| s.die(true))
-        .then_events(&["RunEnded", "Released", "RunRequested", "Allocated"])
+        .then_events(&[
+            "SessionRunEndedEvent",
+            "SessionReleasedEvent",
+            "SessionRunRequestedEvent",
+            "SessionAllocatedEvent",
+        ])
         .then_status(S::Queued)
         .then(|s| s.run() != old && s.conv.session.run().unwrap().phase == RunPhase::Launching, &true);
 }

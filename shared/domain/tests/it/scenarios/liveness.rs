@@ -15,7 +15,7 @@ fn process_death_at_work_fails_the_session() {
     for scenario in at_work.into_iter().chain([Scenario::in_status(S::Resuming).receives()]) {
         scenario
             .when(|s| s.die(true))
-            .then_event("Failed")
+            .then_event("AgentSessionFailedEvent")
             .then_status(S::Failed)
             .then(|s| s.conv.session.failure().unwrap().reason, &FailureReason::InfrastructureError);
     }
@@ -27,14 +27,14 @@ fn process_death_at_rest_hibernates_the_session() {
     for status in [S::Idle, S::Interrupted, S::Paused, S::WaitingForInput, S::WaitingForApproval] {
         Scenario::in_status(status)
             .when(|s| s.die(true))
-            .then_events(&["RunEnded", "Released"])
+            .then_events(&["SessionRunEndedEvent", "SessionReleasedEvent"])
             .then_hibernated(status);
     }
     Scenario::in_status(S::Cancelling).when(|s| s.die(true)).then_status(S::Cancelled);
     for status in [S::Cancelled, S::Completed, S::Failed, S::ContextExhausted] {
         Scenario::in_status(status)
             .when(|s| s.die(true))
-            .then_events(&["RunEnded", "Released"])
+            .then_events(&["SessionRunEndedEvent", "SessionReleasedEvent"])
             .then_status(status);
     }
 }
@@ -76,9 +76,9 @@ fn unreceived_command_is_resent_once_then_enforced() {
             .when(|s| s.clock_with_heartbeats(29))
             .then_events(&[])
             .when(|s| s.clock_with_heartbeats(1))
-            .then_events(&["CommandReissued"])
+            .then_events(&["SessionCommandReissuedEvent"])
             .when(|s| s.clock_with_heartbeats(30))
-            .then_events(&["RunStopOrdered"])
+            .then_events(&["SessionRunStopOrderedEvent"])
             .then_status(status)
             .when(|s| s.die(true))
             .then_hibernated(rests);
@@ -101,12 +101,12 @@ fn unreceived_command_of_a_dead_process_waits_for_its_exit() {
     ] {
         let scenario =
             Scenario::in_status(status).when(|s| s.clock(30, P::Dead)).then_events(&[]).then_status(status);
-        scenario.clone().when(|s| s.die(true)).then_event("RunEnded").then_status(then);
+        scenario.clone().when(|s| s.die(true)).then_event("SessionRunEndedEvent").then_status(then);
         scenario
             .when(|s| s.clock(60, P::Dead))
-            .then_events(&["RunStopOrdered"])
+            .then_events(&["SessionRunStopOrderedEvent"])
             .when(|s| s.clock(90, P::Dead))
-            .then_event("RunEnded")
+            .then_event("SessionRunEndedEvent")
             .then_status(unreported);
     }
 }
@@ -123,7 +123,7 @@ fn unfinished_request_is_enforced_and_a_late_done_counts() {
             .when(|s| s.clock_with_heartbeats(59))
             .then_events(&[])
             .when(|s| s.clock_with_heartbeats(1))
-            .then_events(&["RunStopOrdered"]);
+            .then_events(&["SessionRunStopOrderedEvent"]);
         scenario.clone().when(|s| s.die(true)).then_status(then);
         scenario
             .observes(AgentFact::CommandDone(kind, command))
@@ -141,17 +141,17 @@ fn accepted_cancel_of_a_late_request_ends_the_process() {
             .receives()
             .when(|s| s.clock_with_heartbeats(40))
             .when(Scenario::cancel)
-            .then_events(&["CancelAccepted"])
+            .then_events(&["SessionCancelAcceptedEvent"])
             .when(|s| s.clock_with_heartbeats(59))
             .then_events(&[])
             .then_status(status)
             // Repeating it does not extend the time.
             .when(Scenario::cancel)
             .when(|s| s.clock_with_heartbeats(1))
-            .then_events(&["RunStopOrdered"])
+            .then_events(&["SessionRunStopOrderedEvent"])
             .when(|s| s.die(true))
-            .then_event("Cancelled")
-            .then_no_event("Failed")
+            .then_event("SessionCancelledEvent")
+            .then_no_event("AgentSessionFailedEvent")
             .then_status(S::Cancelled);
     }
 }
@@ -164,7 +164,7 @@ fn cancel_does_not_extend_the_time_that_a_brake_allows() {
         .when(|s| s.clock_with_heartbeats(50))
         .when(Scenario::cancel)
         .when(|s| s.clock_with_heartbeats(10))
-        .then_event("RunStopOrdered")
+        .then_event("SessionRunStopOrderedEvent")
         .when(|s| s.die(true))
         .then_status(S::Cancelled);
 }
@@ -177,12 +177,12 @@ fn a_pause_that_takes_long_only_notifies() {
         scenario
             .observes(AgentFact::CommandReceived(command))
             .when(|s| s.clock_with_heartbeats(15 * 60))
-            .then_events(&["CommandLate", "CommandReissued"])
+            .then_events(&["SessionCommandLateEvent", "SessionCommandReissuedEvent"])
             .when(|s| s.clock_with_heartbeats(10 * 60))
             .then_events(&[])
             // The owner is notified once. The command is sent again, because the acknowledgement may have been lost.
             .when(|s| s.clock_with_heartbeats(60 * 60))
-            .then_events(&["CommandReissued"])
+            .then_events(&["SessionCommandReissuedEvent"])
             .then_status(status)
             .observes(AgentFact::CommandDone(kind, command))
             .then_status(then);
@@ -218,7 +218,7 @@ fn slow_launch_fails() {
         .when(|s| s.clock(5 * 60 - 1, P::Unknown))
         .then_events(&[])
         .when(|s| s.clock(1, P::Alive))
-        .then_events(&["Failed", "RunStopOrdered"])
+        .then_events(&["AgentSessionFailedEvent", "SessionRunStopOrderedEvent"])
         .then_status(S::Failed)
         .observes(AgentFact::SidecarReady(can_all()))
         .then_status(S::Failed);
@@ -228,13 +228,13 @@ fn slow_launch_fails() {
 fn slow_stop_is_enforced() {
     Scenario::idle()
         .when(|s| s.close())
-        .then_event("RunStopOrdered")
+        .then_event("SessionRunStopOrderedEvent")
         .when(|s| s.clock(59, P::Alive))
         .then_events(&[])
         .when(|s| s.clock(1, P::Alive))
-        .then_events(&["RunStopOrdered"])
+        .then_events(&["SessionRunStopOrderedEvent"])
         .when(|s| s.clock(90, P::Dead))
-        .then_event("RunEnded");
+        .then_event("SessionRunEndedEvent");
 }
 
 #[test]
@@ -244,12 +244,17 @@ fn silent_run_without_a_process_has_ended() {
         .when(|s| s.clock_with_heartbeats(89))
         .then_status(S::Running)
         .when(|s| s.clock(90, P::Unknown))
-        .then_events(&["RunStopOrdered", "Failed", "RunEnded", "Released"])
+        .then_events(&[
+            "SessionRunStopOrderedEvent",
+            "AgentSessionFailedEvent",
+            "SessionRunEndedEvent",
+            "SessionReleasedEvent",
+        ])
         .then_status(S::Failed);
     // A process that just ended gets time to have its spool published.
     Scenario::idle()
         .when(|s| s.clock(90, P::Dead))
-        .then_events(&["RunStopOrdered"])
+        .then_events(&["SessionRunStopOrderedEvent"])
         .when(|s| s.clock(90, P::Dead))
         .then_hibernated(S::Idle);
 }
@@ -265,13 +270,13 @@ fn silent_run_is_unreachable_until_an_event_arrives() {
             .when(|s| s.clock(69, P::Unreachable))
             .then_events(&[])
             .when(|s| s.clock(1, P::Unreachable))
-            .then_events(&["RunUnreachable"])
+            .then_events(&["SessionRunUnreachableEvent"])
             .when(|s| s.clock(30 * DAY, P::Unreachable))
             .then_events(&[])
             .then_status(status)
             .then(|s| s.pool.active_count(), &1)
             .observes(used("0.1"))
-            .then_event("RunReachable")
+            .then_event("SessionRunReachableEvent")
             .then(|s| s.conv.session.unreachable_since(), &None);
     }
 }
@@ -283,7 +288,10 @@ fn events_alone_renew_the_lease_of_a_run() {
     for _ in 0..100 {
         scenario = scenario.when(|s| s.clock(89, P::Unreachable)).then_events(&[]).observes(said());
     }
-    scenario.when(|s| s.clock(90, P::Unreachable)).then_events(&["RunUnreachable"]).then_status(S::Running);
+    scenario
+        .when(|s| s.clock(90, P::Unreachable))
+        .then_events(&["SessionRunUnreachableEvent"])
+        .then_status(S::Running);
 }
 
 #[test]
@@ -303,9 +311,9 @@ fn receipt_is_due_after_the_interval_of_heartbeats() {
 fn a_heartbeat_makes_a_run_reachable() {
     Scenario::running()
         .when(|s| s.clock(90, P::Unreachable))
-        .then_events(&["RunUnreachable"])
+        .then_events(&["SessionRunUnreachableEvent"])
         .when(|s| s.clock_with_heartbeats(90))
-        .then_events(&["RunReachable"]);
+        .then_events(&["SessionRunReachableEvent"]);
 }
 
 #[test]
@@ -314,14 +322,14 @@ fn deadlines_restart_after_a_run_was_unreachable() {
         .when(|s| s.clock(70, P::Unreachable))
         .when(|s| s.interrupt())
         .when(|s| s.clock(20, P::Unreachable))
-        .then_events(&["RunUnreachable"])
+        .then_events(&["SessionRunUnreachableEvent"])
         .when(|s| s.clock(DAY, P::Unreachable))
         .then_events(&[])
         .observes(said())
         .when(|s| s.clock_with_heartbeats(29))
         .then_events(&[])
         .when(|s| s.clock_with_heartbeats(1))
-        .then_events(&["CommandReissued"]);
+        .then_events(&["SessionCommandReissuedEvent"]);
     scenario.then_status(S::Interrupting);
 }
 
@@ -334,7 +342,7 @@ fn command_to_an_unreachable_worker_is_not_enforced() {
         .when(|s| s.clock(30, P::Unreachable))
         .then_events(&[])
         .when(|s| s.clock(30, P::Unreachable))
-        .then_events(&["RunUnreachable"]);
+        .then_events(&["SessionRunUnreachableEvent"]);
 }
 
 #[test]
@@ -342,10 +350,10 @@ fn messages_wait_while_a_run_is_unreachable() {
     Scenario::idle()
         .when(|s| s.clock(90, P::Unreachable))
         .when(|s| s.steer(1))
-        .then_events(&["MessageEnqueued"])
+        .then_events(&["MessageEnqueuedEvent"])
         .then_queue(&[1], &[])
         .observes(said())
-        .then_event("MessageDispatched")
+        .then_event("MessageDispatchedEvent")
         .then_queue(&[1], &[1]);
 }
 
@@ -354,16 +362,16 @@ fn budget_changes_wait_while_a_run_is_unreachable() {
     Scenario::running()
         .when(|s| s.clock(90, P::Unreachable))
         .when(|s| s.raise_cap("5"))
-        .then_events(&["BudgetChanged"])
+        .then_events(&["SessionBudgetChangedEvent"])
         .observes(said())
-        .then_event("AllowanceChanged");
+        .then_event("SessionAllowanceChangedEvent");
 }
 
 #[test]
 fn requests_and_hibernation_wait_while_a_run_is_unreachable() {
     Scenario::in_status(S::WaitingForInput)
         .when(|s| s.clock(90, P::Unreachable))
-        .then_events(&["RunUnreachable"])
+        .then_events(&["SessionRunUnreachableEvent"])
         .when(|s| s.clock(2 * DAY, P::Unreachable))
         .observes(said())
         .when(|s| s.clock_with_heartbeats(14 * 60))
@@ -373,11 +381,11 @@ fn requests_and_hibernation_wait_while_a_run_is_unreachable() {
         .when(|s| s.clock(90, P::Unreachable))
         .when(|s| s.clock(DAY, P::Unreachable))
         .when(|s| s.clock_with_heartbeats(90))
-        .then_events(&["RunReachable"])
+        .then_events(&["SessionRunReachableEvent"])
         .when(|s| s.clock_with_heartbeats(14 * 60))
         .then_events(&[])
         .when(|s| s.clock_with_heartbeats(60))
-        .then_event("HibernationOrdered");
+        .then_event("SessionHibernationOrderedEvent");
 }
 
 /// A confirmed status must not be wrong about a living process (decision 15).
@@ -385,14 +393,14 @@ fn requests_and_hibernation_wait_while_a_run_is_unreachable() {
 fn a_silent_process_that_lives_is_stopped_after_ten_minutes() {
     Scenario::running()
         .when(|s| s.clock(90, P::Alive))
-        .then_events(&["RunUnreachable"])
+        .then_events(&["SessionRunUnreachableEvent"])
         .when(|s| s.clock(599, P::Alive))
         .then_events(&[])
         .when(|s| s.clock(1, P::Alive))
-        .then_events(&["RunStopOrdered"])
+        .then_events(&["SessionRunStopOrderedEvent"])
         .then_status(S::Running)
         .when(|s| s.clock(90, P::Alive))
-        .then_events(&["RunStopOrdered"])
+        .then_events(&["SessionRunStopOrderedEvent"])
         .when(|s| s.die(true))
         .then_status(S::Failed);
     // The time counts only while the worker is reachable.
@@ -404,7 +412,7 @@ fn a_silent_process_that_lives_is_stopped_after_ten_minutes() {
         .when(|s| s.clock(599, P::Alive))
         .then_events(&[])
         .when(|s| s.clock(1, P::Alive))
-        .then_events(&["RunStopOrdered"]);
+        .then_events(&["SessionRunStopOrderedEvent"]);
 }
 
 #[test]
@@ -431,7 +439,7 @@ fn a_run_ends_five_minutes_after_its_lease() {
     let ended = ["RunStopOrdered", "Failed", "RunEnded", "Released"];
     leased()
         .when(|s| s.clock(90, P::Unreachable))
-        .then_events(&["RunUnreachable"])
+        .then_events(&["SessionRunUnreachableEvent"])
         .when(|s| s.clock(65 * 60 - 91, P::Unreachable))
         .then_events(&[])
         .when(|s| s.clock_over_a_backlog(1, P::Unreachable))
@@ -441,7 +449,7 @@ fn a_run_ends_five_minutes_after_its_lease() {
     // The runtime still sees the process.
     leased()
         .when(|s| s.clock(65 * 60, P::Alive))
-        .then_events(&["RunStopOrdered"])
+        .then_events(&["SessionRunStopOrderedEvent"])
         .then_status(S::Running)
         .when(|s| s.die(true))
         .then_status(S::Failed);
@@ -451,12 +459,12 @@ fn a_run_ends_five_minutes_after_its_lease() {
 fn launch_waits_for_an_unreachable_worker() {
     Scenario::launching()
         .when(|s| s.clock(300, P::Unreachable))
-        .then_events(&["RunUnreachable"])
+        .then_events(&["SessionRunUnreachableEvent"])
         .when(|s| s.clock(DAY, P::Unreachable))
         .then_events(&[])
         .then_status(S::Queued)
         .when(|s| s.clock(90, P::Alive))
-        .then_events(&["RunReachable"])
+        .then_events(&["SessionRunReachableEvent"])
         .when(|s| s.clock(299, P::Alive))
         .then_events(&[])
         .observes(AgentFact::SidecarReady(can_all()))
@@ -479,7 +487,7 @@ fn deadlines_missed_during_an_outage_restart() {
     Scenario::in_status(S::Interrupting)
         .when(|s| s.clock_after_absence(3600, P::Alive))
         .when(|s| s.clock_with_heartbeats(30))
-        .then_events(&["CommandReissued"]);
+        .then_events(&["SessionCommandReissuedEvent"]);
 }
 
 #[test]
@@ -487,9 +495,9 @@ fn lost_run_has_ended_and_its_late_events_only_count_usage() {
     let scenario = Scenario::running().when(|s| s.clock(90, P::Unreachable));
     let scenario = scenario
         .when(|s| s.lose())
-        .then_event("Failed")
-        .then_event("RunEnded")
-        .then_event("Released")
+        .then_event("AgentSessionFailedEvent")
+        .then_event("SessionRunEndedEvent")
+        .then_event("SessionReleasedEvent")
         .then_status(S::Failed)
         .then(|s| s.conv.session.past_runs().last().unwrap().end_uncertain, &true);
     scenario
@@ -500,7 +508,7 @@ fn lost_run_has_ended_and_its_late_events_only_count_usage() {
     Scenario::idle()
         .when(|s| s.steer(1))
         .when(|s| s.lose())
-        .then_event("MessageDeliveryUncertain")
+        .then_event("MessageDeliveryUncertainEvent")
         .then_hibernated(S::Idle);
 }
 
@@ -510,7 +518,7 @@ fn forced_cancel_of_an_unreachable_run_ends_with_the_process() {
     Scenario::running()
         .when(|s| s.clock(90, P::Unreachable))
         .when(|s| s.force_cancel())
-        .then_event("RunStopOrdered")
+        .then_event("SessionRunStopOrderedEvent")
         .when(|s| s.clock(DAY, P::Unreachable))
         .then_events(&[])
         .then_status(S::Cancelling)
@@ -525,7 +533,7 @@ fn messages_sent_to_a_silent_run_become_uncertain() {
     Scenario::idle()
         .when(|s| s.steer(1))
         .when(|s| s.clock(90, P::Unknown))
-        .then_event("MessageDeliveryUncertain")
+        .then_event("MessageDeliveryUncertainEvent")
         .then_hibernated(S::Idle);
 }
 
@@ -542,13 +550,13 @@ fn missing_envelopes_are_requested_three_times_then_lost() {
     };
     let scenario = scenario
         .when(ask)
-        .then_events(&["ReplayRequested"])
+        .then_events(&["SessionReplayRequestedEvent"])
         .when(|s| s.clock_with_heartbeats(10))
-        .then_events(&["ReplayRequested"])
+        .then_events(&["SessionReplayRequestedEvent"])
         .when(|s| s.clock_with_heartbeats(10))
-        .then_events(&["ReplayRequested"])
+        .then_events(&["SessionReplayRequestedEvent"])
         .when(|s| s.clock_with_heartbeats(10))
-        .then_events(&["EventsLost"]);
+        .then_events(&["SessionEventsLostEvent"]);
     let mut inbox = scenario.conv.session.run().unwrap().inbox.clone();
     assert_eq!((inbox.next(), inbox.ready(), inbox.consume(), inbox.consume()), (7, Some(7), Some(8), None));
     assert_eq!((inbox.arrival(6), inbox.arrival(9)), (Arrival::Duplicate, Arrival::Next));
@@ -562,13 +570,13 @@ fn resume_during_a_forced_end_starts_the_next_run() {
     scenario
         .when(|s| s.clock_with_heartbeats(30))
         .when(|s| s.clock_with_heartbeats(30))
-        .then_events(&["RunStopOrdered"])
+        .then_events(&["SessionRunStopOrderedEvent"])
         .observes(AgentFact::CommandDone(C::Pause, command))
         .then_status(S::Paused)
         .when(|s| s.resume())
         .then_status(S::Resuming)
         .when(|s| s.die(true))
-        .then_event("SlotWanted")
+        .then_event("SessionSlotWantedEvent")
         .then_status(S::Resuming)
         .wakes()
         .confirms(C::Resume)
@@ -580,16 +588,21 @@ fn hibernated_session_wakes_on_resume() {
     Scenario::paused()
         .when(|s| s.die(true))
         .when(|s| s.resume())
-        .then_events(&["ResumeRequested", "SlotWanted", "RunRequested", "Allocated"])
+        .then_events(&[
+            "SessionResumeRequestedEvent",
+            "SessionSlotWantedEvent",
+            "SessionRunRequestedEvent",
+            "SessionAllocatedEvent",
+        ])
         .then_status(S::Resuming)
         .wakes()
-        .then_events(&["RunReady", "CommandReissued"])
+        .then_events(&["SessionRunReadyEvent", "SessionCommandReissuedEvent"])
         .confirms(C::Resume)
         // The turn ended with its process. A message from Pilothouse continues the work.
-        .then_events(&["Resumed", "MessageEnqueued", "MessageDispatched"])
+        .then_events(&["SessionResumedEvent", "MessageEnqueuedEvent", "MessageDispatchedEvent"])
         .then_status(S::Running)
         .observes(starts("t2"))
-        .then_events(&["TurnStarted"])
+        .then_events(&["AgentSessionTurnStartedEvent"])
         .then_status(S::Running);
 }
 
@@ -606,7 +619,7 @@ fn agent_paused_before_its_first_turn_is_asked_to_continue() {
         .when(|s| s.resume())
         .wakes()
         .confirms(C::Resume)
-        .then_events(&["Resumed", "MessageEnqueued", "MessageDispatched"])
+        .then_events(&["SessionResumedEvent", "MessageEnqueuedEvent", "MessageDispatchedEvent"])
         .observes(starts("t1"))
         .then_status(S::Running);
 }
@@ -620,13 +633,13 @@ fn requests_of_a_lost_process_do_not_open_after_the_resume() {
         .confirms(C::Pause)
         .then_status(S::Paused)
         .when(|s| s.die(true))
-        .then_event("RequestClosed")
+        .then_event("SessionRequestClosedEvent")
         .then_hibernated(S::Paused)
         .when(|s| s.resume())
         .wakes()
         .confirms(C::Resume)
-        .then_no_event("WaitingForInput")
-        .then_event("MessageDispatched")
+        .then_no_event("SessionWaitingForInputEvent")
+        .then_event("MessageDispatchedEvent")
         .then_status(S::Running);
 }
 
@@ -640,7 +653,7 @@ fn agent_whose_turn_was_over_is_not_asked_to_continue() {
         .when(|s| s.resume())
         .wakes()
         .confirms(C::Resume)
-        .then_no_event("MessageEnqueued")
+        .then_no_event("MessageEnqueuedEvent")
         .then_status(S::Idle);
 }
 
@@ -656,7 +669,8 @@ fn wake_that_never_becomes_ready_fails() {
 
 #[test]
 fn sidecars_that_die_on_a_message_are_not_woken_forever() {
-    let mut scenario = Scenario::idle().when(|s| s.steer(1)).when(|s| s.die(true)).then_event("SlotWanted");
+    let mut scenario =
+        Scenario::idle().when(|s| s.steer(1)).when(|s| s.die(true)).then_event("SessionSlotWantedEvent");
     let mut wakes = 0;
     while scenario.conv.session.status() == S::Idle {
         wakes += 1;
@@ -699,18 +713,18 @@ fn unreceived_begin_is_resent_once_then_the_process_is_ended() {
     Scenario::launching()
         .observes(AgentFact::SidecarReady(can_all()))
         .when(|s| s.clock_with_heartbeats(31))
-        .then_events(&["CommandReissued"])
+        .then_events(&["SessionCommandReissuedEvent"])
         .when(|s| s.clock_with_heartbeats(31))
-        .then_events(&["RunStopOrdered"]);
+        .then_events(&["SessionRunStopOrderedEvent"]);
 }
 
 #[test]
 fn unreceived_message_is_resent_once_then_the_process_is_ended() {
     Scenario::idle()
         .when(|s| s.steer(1))
-        .then_event("MessageDispatched")
+        .then_event("MessageDispatchedEvent")
         .when(|s| s.clock_with_heartbeats(31))
-        .then_events(&["MessageDispatched"])
+        .then_events(&["MessageDispatchedEvent"])
         .when(|s| s.clock_with_heartbeats(31))
-        .then_events(&["RunStopOrdered"]);
+        .then_events(&["SessionRunStopOrderedEvent"]);
 }

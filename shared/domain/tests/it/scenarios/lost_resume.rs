@@ -20,14 +20,20 @@ fn failure(scenario: &Scenario) -> Option<FailureReason> {
 #[test]
 fn resume_that_no_sidecar_received_wakes_the_session() {
     lost()
-        .then_events(&["RunEnded", "SlotWanted", "Released", "RunRequested", "Allocated"])
+        .then_events(&[
+            "SessionRunEndedEvent",
+            "SessionSlotWantedEvent",
+            "SessionReleasedEvent",
+            "SessionRunRequestedEvent",
+            "SessionAllocatedEvent",
+        ])
         .then_hibernated(S::Resuming)
         .then(|s| s.pool.leases().len(), &1)
         .wakes()
-        .then_events(&["RunReady", "CommandReissued"])
+        .then_events(&["SessionRunReadyEvent", "SessionCommandReissuedEvent"])
         .confirms(C::Resume)
         // The turn ended with its process. A message from Pilothouse continues the work.
-        .then_events(&["Resumed", "MessageEnqueued", "MessageDispatched"])
+        .then_events(&["SessionResumedEvent", "MessageEnqueuedEvent", "MessageDispatchedEvent"])
         .observes(starts("t2"))
         .then_status(S::Running);
 }
@@ -107,9 +113,9 @@ fn brake_holds_a_session_whose_resume_was_lost() {
 fn cancelled_session_does_not_wake_for_its_resume() {
     Scenario::in_status(S::Resuming)
         .when(Scenario::cancel)
-        .then_events(&["CancelAccepted"])
+        .then_events(&["SessionCancelAcceptedEvent"])
         .when(|s| s.die(true))
-        .then_no_event("RunRequested")
+        .then_no_event("SessionRunRequestedEvent")
         .then_status(S::Cancelled);
 }
 
@@ -118,9 +124,9 @@ fn cancelled_session_does_not_wake_for_its_resume() {
 fn cancel_does_not_wait_for_the_run_of_a_resume() {
     lost()
         .when(Scenario::cancel)
-        .then_event("CancelAccepted")
-        .then_event("ResumeAbandoned")
-        .then_event("RunStopOrdered")
+        .then_event("SessionCancelAcceptedEvent")
+        .then_event("SessionResumeAbandonedEvent")
+        .then_event("SessionRunStopOrderedEvent")
         .then_status(S::Cancelled)
         .when(|s| s.die(true))
         .then_status(S::Cancelled)
@@ -139,7 +145,7 @@ fn accepted_cancel_outlasts_the_last_fruitless_run() {
         .when(|s| s.steer(1))
         .when(Scenario::force_cancel)
         .when(|s| s.die(true))
-        .then_no_event("Failed")
+        .then_no_event("AgentSessionFailedEvent")
         .then_status(S::Cancelled);
 }
 
@@ -148,8 +154,8 @@ fn spent_budget_abandons_a_lost_resume() {
     Scenario::in_status(S::Resuming)
         .observes(used("1000"))
         .when(|s| s.die(true))
-        .then_event("ResumeAbandoned")
-        .then_no_event("RunRequested")
+        .then_event("SessionResumeAbandonedEvent")
+        .then_no_event("SessionRunRequestedEvent")
         .then_hibernated(S::Paused);
 }
 
@@ -163,12 +169,12 @@ fn lost_resume_of_a_waiting_agent_starts_no_run() {
         .when(|s| s.release_brake(1))
         .then_status(S::Resuming)
         .when(|s| s.die(true))
-        .then_events(&["RunEnded", "Resumed", "Released"])
+        .then_events(&["SessionRunEndedEvent", "SessionResumedEvent", "SessionReleasedEvent"])
         .then_hibernated(S::WaitingForInput)
         .when(|s| s.answer("q1"))
         .then_status(S::Idle)
         .wakes()
-        .then_event("MessageDispatched");
+        .then_event("MessageDispatchedEvent");
 }
 
 /// Decision 17 comes before decision 14: facts from before the death count.
@@ -179,7 +185,7 @@ fn facts_from_before_a_lost_resume_count() {
         .when(|s| s.die(true))
         .wakes()
         .confirms(C::Resume)
-        .then_no_event("MessageEnqueued")
+        .then_no_event("MessageEnqueuedEvent")
         .then_status(S::Idle);
     Scenario::in_status(S::Resuming)
         .observes(ends(true))

@@ -28,13 +28,18 @@ fn budget_warning_is_sent_once_within_the_turn() {
     };
     Scenario::running()
         .observes(used("0.79"))
-        .then_events(&["MetricsUpdated"])
+        .then_events(&["SessionMetricsUpdatedEvent"])
         .observes(used("0.80"))
-        .then_events(&["MetricsUpdated", "BudgetWarning", "MessageEnqueued", "MessageDispatched"])
+        .then_events(&[
+            "SessionMetricsUpdatedEvent",
+            "SessionBudgetWarningEvent",
+            "MessageEnqueuedEvent",
+            "MessageDispatchedEvent",
+        ])
         .then(|s| s.last[1].clone(), &warning)
         .then(|s| s.conv.queue.messages()[0].source, &MessageSource::System)
         .observes(used("0.9"))
-        .then_events(&["MetricsUpdated"]);
+        .then_events(&["SessionMetricsUpdatedEvent"]);
 }
 
 #[test]
@@ -78,18 +83,18 @@ fn late_budget_warning_starts_no_turn() {
     for status in [S::Idle, S::Interrupted] {
         Scenario::in_status(status)
             .observes(used("0.85"))
-            .then_events(&["MetricsUpdated", "BudgetWarning"])
+            .then_events(&["SessionMetricsUpdatedEvent", "SessionBudgetWarningEvent"])
             .when(|s| s.die(true))
             .then_hibernated(status)
             .observes_late(used("0.9"))
-            .then_events(&["MetricsUpdated"]);
+            .then_events(&["SessionMetricsUpdatedEvent"]);
     }
     // The turn for which the notice is meant ends before it can be sent.
     Scenario::in_status(S::Interrupting)
         .observes(used("0.85"))
-        .then_event("MessageEnqueued")
+        .then_event("MessageEnqueuedEvent")
         .confirms(C::Interrupt)
-        .then_events(&["Interrupted", "MessageCancelled"])
+        .then_events(&["SessionInterruptedEvent", "MessageCancelledEvent"])
         .then_status(S::Interrupted);
 }
 
@@ -104,29 +109,30 @@ fn the_cap_pauses_in_the_same_commit_and_overshoot_counts() {
     Scenario::running()
         .observes(used("1.25"))
         .then(|s| s.last.contains(&exhausted), &true)
-        .then_event("PauseRequested")
+        .then_event("SessionBudgetExhaustedEvent")
+        .then_event("SessionPauseRequestedEvent")
         .then_status(S::Pausing)
         .then(|s| s.conv.session.budget().overshoot_usd(), &usd("0.25"))
         .observes(used("1.5"))
-        .then_events(&["MetricsUpdated"])
+        .then_events(&["SessionMetricsUpdatedEvent"])
         .confirms(C::Pause)
         .then_status(S::Paused)
         .refuses("budget-exhausted", |s| s.resume())
         .when(|s| s.steer(1))
-        .then_events(&["MessageEnqueued"])
+        .then_events(&["MessageEnqueuedEvent"])
         .refuses("cap-below-spend", |s| s.raise_cap("1.5"))
         .when(|s| s.raise_cap("3"))
-        .then_events(&["BudgetChanged", "AllowanceChanged"])
+        .then_events(&["SessionBudgetChangedEvent", "SessionAllowanceChangedEvent"])
         .then_status(S::Paused)
         .when(|s| s.resume())
         .confirms(C::Resume)
-        .then_event("MessageDispatched")
+        .then_event("MessageDispatchedEvent")
         .then_status(S::Running);
 }
 
 #[test]
 fn only_running_sessions_pause_at_the_cap() {
-    Scenario::idle().observes(used("2")).then_no_event("PauseRequested").then_status(S::Idle);
+    Scenario::idle().observes(used("2")).then_no_event("SessionPauseRequestedEvent").then_status(S::Idle);
     Scenario::in_status(S::WaitingForInput)
         .observes(used("2"))
         .then_status(S::WaitingForInput)
@@ -140,16 +146,16 @@ fn new_work_waits_for_the_cap() {
         .when(|s| s.follow_up(1))
         .then_queue(&[1], &[])
         .when(|s| s.raise_cap("2"))
-        .then_events(&["BudgetChanged", "AllowanceChanged", "MessageDispatched"])
+        .then_events(&["SessionBudgetChangedEvent", "SessionAllowanceChangedEvent", "MessageDispatchedEvent"])
         .then_queue(&[1], &[1]);
     // No run starts for it.
     Scenario::idle()
         .observes(used("1"))
         .when(|s| s.die(true))
         .when(|s| s.follow_up(1))
-        .then_no_event("SlotWanted")
+        .then_no_event("SessionSlotWantedEvent")
         .when(|s| s.raise_cap("2"))
-        .then_event("SlotWanted");
+        .then_event("SessionSlotWantedEvent");
     Scenario::running()
         .observes(used("1"))
         .confirms(C::Pause)
@@ -172,7 +178,7 @@ fn agent_without_pause_support_is_interrupted_at_the_cap() {
         .observes(AgentFact::SidecarReady(Capabilities::default()))
         .observes(starts("t1"))
         .observes(used("1"))
-        .then_event("InterruptRequested")
+        .then_event("SessionInterruptRequestedEvent")
         .confirms(C::Interrupt)
         .then_status(S::Interrupted);
 }
@@ -191,7 +197,7 @@ fn resume_without_budget_is_abandoned() {
         .when(|s| s.resume())
         .then_status(S::Resuming)
         .observes_late(used("5"))
-        .then_event("ResumeAbandoned")
+        .then_event("SessionResumeAbandonedEvent")
         .then_hibernated(S::Paused)
         .then(|s| s.conv.session.slot_wanted(), &None);
 }
@@ -208,7 +214,7 @@ fn successful_resume_without_budget_pauses_again() {
     Scenario::in_status(S::Resuming)
         .observes(used("5"))
         .confirms(C::Resume)
-        .then_events(&["Resumed", "PauseRequested"])
+        .then_events(&["SessionResumedEvent", "SessionPauseRequestedEvent"])
         .then_status(S::Pausing);
 }
 
@@ -275,7 +281,7 @@ fn unpriced_agent_is_held_until_unmetered_spend_is_allowed() {
     let reason = |s: &Scenario| s.conv.session.paused_reason();
     Scenario::running()
         .observes(unmetered())
-        .then_events(&["SpendUnmetered", "PauseRequested"])
+        .then_events(&["SessionSpendUnmeteredEvent", "SessionPauseRequestedEvent"])
         .observes(unmetered())
         .then_events(&[])
         .confirms(C::Pause)
@@ -285,7 +291,7 @@ fn unpriced_agent_is_held_until_unmetered_spend_is_allowed() {
         // A higher cap does not help, as it could not be enforced.
         .refuses("unmetered", |s| s.raise_cap("5"))
         .when(|s| s.allow_unmetered(true))
-        .then_events(&["BudgetChanged"])
+        .then_events(&["SessionBudgetChangedEvent"])
         .when(Scenario::resume)
         .confirms(C::Resume)
         .then_status(S::Running)
@@ -300,7 +306,7 @@ fn allowed_unmetered_spend_is_only_reported() {
     Scenario::running()
         .when(|s| s.allow_unmetered(true))
         .observes(unmetered())
-        .then_events(&["SpendUnmetered"])
+        .then_events(&["SessionSpendUnmeteredEvent"])
         .then_status(S::Running)
         // A model with a known price.
         .observes(AgentFact::SidecarReady(can_all()))
@@ -312,19 +318,19 @@ fn allowed_unmetered_spend_is_only_reported() {
 fn new_work_waits_until_unmetered_spend_is_allowed() {
     Scenario::idle()
         .observes(unmetered())
-        .then_events(&["SpendUnmetered"])
+        .then_events(&["SessionSpendUnmeteredEvent"])
         .when(|s| s.follow_up(1))
         .then_queue(&[1], &[])
         .when(|s| s.allow_unmetered(true))
-        .then_event("MessageDispatched");
+        .then_event("MessageDispatchedEvent");
     // Neither a run nor a retry starts for it. The next run of the same agent changes nothing.
     Scenario::idle()
         .observes(unmetered())
         .when(|s| s.die(true))
         .when(|s| s.follow_up(1))
-        .then_no_event("SlotWanted")
+        .then_no_event("SessionSlotWantedEvent")
         .when(|s| s.allow_unmetered(true))
-        .then_event("SlotWanted");
+        .then_event("SessionSlotWantedEvent");
     Scenario::running()
         .observes(unmetered())
         .confirms(C::Pause)

@@ -45,7 +45,12 @@ fn corrects(scenario: Scenario, id: &str) -> Scenario {
 fn invalid_result_starts_another_turn() {
     let scenario = Scenario::running()
         .observes(completes_with("t1", json!({})))
-        .then_events(&["OutputReturned", "TurnCompleted", "MessageEnqueued", "MessageDispatched"])
+        .then_events(&[
+            "SessionOutputReturnedEvent",
+            "AgentSessionTurnCompletedEvent",
+            "MessageEnqueuedEvent",
+            "MessageDispatchedEvent",
+        ])
         .then(pending_review, &false);
     corrects(scenario, "t2")
         .observes(completes_with("t2", json!({ "total": 1 })))
@@ -60,7 +65,7 @@ fn third_invalid_result_is_reviewed_with_its_violations() {
     let second = corrects(first, "t2").observes(completes_with("t2", json!({})));
     corrects(second, "t3")
         .observes(completes_with("t3", json!({})))
-        .then_events(&["OutputReady"])
+        .then_events(&["AgentSessionOutputReadyEvent"])
         .then(pending_review, &true)
         .then(shown, &1);
 }
@@ -72,7 +77,7 @@ fn submitted_result_is_returned_in_the_response() {
     };
     Scenario::running()
         .when(submits(json!({})))
-        .then_events(&["OutputReturned"])
+        .then_events(&["SessionOutputReturnedEvent"])
         .when(submits(json!({ "total": 1 })))
         .then_events(&[])
         .observes(AgentFact::TurnCompleted {
@@ -80,7 +85,7 @@ fn submitted_result_is_returned_in_the_response() {
             output: None,
             outcome: SessionOutcome::Completed,
         })
-        .then_events(&["OutputReady"])
+        .then_events(&["AgentSessionOutputReadyEvent"])
         .then(shown, &0);
 }
 
@@ -88,7 +93,10 @@ fn submitted_result_is_returned_in_the_response() {
 fn corrections_are_counted_for_each_output() {
     let first = Scenario::running().observes(completes_with("t1", json!({})));
     let ready = corrects(first, "t2").observes(completes_with("t2", json!({ "total": 1 })));
-    ready.observes(starts("t3")).observes(completes_with("t3", json!({}))).then_event("OutputReturned");
+    ready
+        .observes(starts("t3"))
+        .observes(completes_with("t3", json!({})))
+        .then_event("SessionOutputReturnedEvent");
 }
 
 #[test]

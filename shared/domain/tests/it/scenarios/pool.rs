@@ -94,6 +94,6 @@ fn retry_that_waits_for_its_old_run_blocks_nobody() {
     assert!(matches!(allocate(&mut scenario.pool, &mut other, &mut ids).0, Allocation::Allocated(_)));
     scenario
         .when(|s| s.die(true))
-        .then_event("RunRequested")
+        .then_event("SessionRunRequestedEvent")
         .then(|s| (s.pool.leases().len(), s.pool.waiting().len()), &(2, 0));
 }

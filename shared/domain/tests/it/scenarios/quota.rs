@@ -30,7 +30,7 @@ fn call_beyond_the_budget_pauses_until_the_cap_is_raised() {
     Scenario::running()
         .observes(used("0.7"))
         .observes(too_dear())
-        .then_events(&["BudgetExhausted", "PauseRequested"])
+        .then_events(&["SessionBudgetExhaustedEvent", "SessionPauseRequestedEvent"])
         .then(|s| matches!(s.last[0], SessionEvent::BudgetExhausted { left_usd: Some(left), .. } if left == usd("0.3")), &true)
         .then(|s| s.conv.session.budget().exhausted(), &true)
         .then(|s| s.conv.session.budget().remaining_usd(), &usd("0.3"))
@@ -44,7 +44,7 @@ fn call_beyond_the_budget_pauses_until_the_cap_is_raised() {
         .when(|s| s.raise_cap("1"))
         .refuses("budget-exhausted", Scenario::resume)
         .when(|s| s.raise_cap("2"))
-        .then_events(&["BudgetChanged", "AllowanceChanged"])
+        .then_events(&["SessionBudgetChangedEvent", "SessionAllowanceChangedEvent"])
         .when(Scenario::resume)
         .confirms(C::Resume)
         .then_status(S::Running)
@@ -56,7 +56,7 @@ fn call_beyond_the_budget_pauses_until_the_cap_is_raised() {
 fn call_beyond_an_earlier_budget_holds_nobody() {
     Scenario::running()
         .when(|s| s.raise_cap("2"))
-        .then_event("AllowanceChanged")
+        .then_event("SessionAllowanceChangedEvent")
         .observes(too_dear())
         .then_events(&[])
         .then_status(S::Running);
@@ -68,14 +68,14 @@ fn exhausted_quota_pauses_in_the_same_commit_and_resumes() {
     let fact = used_up(&scenario, Some(600));
     scenario
         .observes(fact)
-        .then_events(&["QuotaExceeded", "PauseRequested"])
+        .then_events(&["SessionQuotaExceededEvent", "SessionPauseRequestedEvent"])
         .confirms(C::Pause)
         .then_status(S::Paused)
         .then(reason, &Some(PausedReason::QuotaExceeded))
         .when(|s| s.clock_with_heartbeats(599))
         .then_events(&[])
         .when(|s| s.clock_with_heartbeats(1))
-        .then_events(&["QuotaReset", "ResumeRequested"])
+        .then_events(&["SessionQuotaResetEvent", "SessionResumeRequestedEvent"])
         .confirms(C::Resume)
         .then_status(S::Running)
         .then(|s| s.conv.session.quota().is_none(), &true)
@@ -87,7 +87,7 @@ fn unavailable_model_pauses_and_says_so() {
     let unavailable = |retry_at| AgentFact::ModelUnavailable { message: Some("overloaded".into()), retry_at };
     let scenario = Scenario::running()
         .observes(unavailable(None))
-        .then_events(&["ModelUnavailable", "PauseRequested"])
+        .then_events(&["SessionModelUnavailableEvent", "SessionPauseRequestedEvent"])
         .confirms(C::Pause)
         .then(reason, &Some(PausedReason::ModelUnavailable))
         .when(|s| s.clock_with_heartbeats(3_000))
@@ -101,7 +101,7 @@ fn unavailable_model_pauses_and_says_so() {
         .observes(unavailable(retry_at))
         .confirms(C::Pause)
         .when(|s| s.clock_with_heartbeats(600))
-        .then_events(&["ResumeRequested"]);
+        .then_events(&["SessionResumeRequestedEvent"]);
 }
 
 #[test]
@@ -112,12 +112,12 @@ fn hibernated_session_wakes_when_its_quota_resets() {
         .observes(fact)
         .confirms(C::Pause)
         .when(|s| s.clock_with_heartbeats(3600))
-        .then_event("HibernationOrdered")
+        .then_event("SessionHibernationOrderedEvent")
         .when(|s| s.die(true))
         .then_hibernated(S::Paused)
         .when(|s| s.clock(3600, ProcessState::Unknown))
-        .then_event("QuotaReset")
-        .then_event("RunRequested")
+        .then_event("SessionQuotaResetEvent")
+        .then_event("SessionRunRequestedEvent")
         .wakes()
         .confirms(C::Resume)
         .then_status(S::Running);
@@ -134,7 +134,7 @@ fn the_clock_does_not_resume_at_once() {
         .when(|s| s.clock_with_heartbeats(29))
         .then_events(&[])
         .when(|s| s.clock_with_heartbeats(1))
-        .then_event("ResumeRequested");
+        .then_event("SessionResumeRequestedEvent");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn session_paused_by_its_owner_is_not_resumed_by_the_clock() {
     let fact = used_up(&scenario, Some(60));
     scenario
         .observes(fact)
-        .then_events(&["QuotaExceeded"])
+        .then_events(&["SessionQuotaExceededEvent"])
         .confirms(C::Pause)
         .then(reason, &Some(PausedReason::Owner))
         .when(|s| s.clock_with_heartbeats(3000))
@@ -176,7 +176,7 @@ fn quota_reset_without_budget_resumes_nothing() {
         .observes(used("5"))
         .confirms(C::Pause)
         .when(|s| s.clock_with_heartbeats(60))
-        .then_events(&["QuotaReset"])
+        .then_events(&["SessionQuotaResetEvent"])
         .then_status(S::Paused)
         .then(reason, &Some(PausedReason::BudgetExhausted));
 }
@@ -189,7 +189,7 @@ fn waiting_agent_is_paused_when_it_continues() {
         .observes(fact)
         .then_status(S::WaitingForInput)
         .when(|s| s.answer("q1"))
-        .then_event("PauseRequested")
+        .then_event("SessionPauseRequestedEvent")
         .then_status(S::Pausing);
 }
 
@@ -201,7 +201,7 @@ fn agent_without_pause_support_is_interrupted() {
     let fact = used_up(&scenario, None);
     scenario
         .observes(fact)
-        .then_event("InterruptRequested")
+        .then_event("SessionInterruptRequestedEvent")
         .confirms(C::Interrupt)
         .then_status(S::Interrupted);
 }

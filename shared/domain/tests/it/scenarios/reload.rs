@@ -28,6 +28,7 @@ fn skills_keep_their_order_without_duplicates() {
     let scenario = Scenario::idle()
         .when(|s| s.enable(2))
         .then(|s| s.last.clone(), &vec![SessionEvent::SkillEnabled { skill_id: skill(2) }])
+        .then_events(&["SessionSkillEnabledEvent"])
         .when(|s| s.enable(1))
         .when(|s| s.enable(2))
         .then_events(&[])
@@ -35,6 +36,7 @@ fn skills_keep_their_order_without_duplicates() {
         .then(|s| s.conv.session.config_changed(), &true)
         .when(|s| s.disable(2))
         .then(|s| s.last.clone(), &vec![SessionEvent::SkillDisabled { skill_id: skill(2) }])
+        .then_events(&["SessionSkillDisabledEvent"])
         .refuses("skill-not-enabled", |s| s.disable(2));
     assert_eq!(scenario.conv.session.enabled_skill_ids(), [skill(1)]);
 }
@@ -59,7 +61,7 @@ fn a_reload_is_confirmed_by_its_own_acknowledgement() {
     let scenario = Scenario::idle()
         .when(|s| s.enable(1))
         .when(Scenario::reload)
-        .then_events(&["ReloadRequested"])
+        .then_events(&["SessionReloadRequestedEvent"])
         .then_status(S::Idle)
         .refuses("reload-under-way", Scenario::reload)
         .refuses("reload-under-way", |s| s.enable(2))
@@ -67,7 +69,7 @@ fn a_reload_is_confirmed_by_its_own_acknowledgement() {
         .observes(AgentFact::CommandDone(C::Reload, CommandId::new(uuid::Uuid::from_u128(1))))
         .then_ignored("stale-ack");
     let scenario = reloaded(scenario)
-        .then_events(&["Reloaded"])
+        .then_events(&["SessionReloadedEvent"])
         .then(|s| s.conv.session.config_changed(), &false)
         .then(|s| s.conv.session.reload().is_none(), &true);
     // Interrupted sessions reload in the same way.
@@ -81,8 +83,8 @@ fn a_message_waits_for_the_reload() {
         .when(Scenario::reload)
         .when(|s| s.follow_up(1))
         .then_queue(&[1], &[])
-        .then_no_event("MessageDispatched");
-    reloaded(scenario).then_event("MessageDispatched").then_queue(&[1], &[1]);
+        .then_no_event("MessageDispatchedEvent");
+    reloaded(scenario).then_event("MessageDispatchedEvent").then_queue(&[1], &[1]);
 }
 
 #[test]
@@ -101,7 +103,7 @@ fn reload_without_a_sidecar_is_confirmed_at_once() {
         .when(|s| s.die(true))
         .then_hibernated(S::Idle)
         .when(Scenario::reload)
-        .then_events(&["ReloadRequested", "Reloaded"])
+        .then_events(&["SessionReloadRequestedEvent", "SessionReloadedEvent"])
         .then(|s| s.conv.session.config_changed(), &false);
 }
 
@@ -111,8 +113,8 @@ fn process_end_fulfils_the_reload() {
         .when(Scenario::reload)
         .when(|s| s.follow_up(1))
         .when(|s| s.die(true))
-        .then_event("Reloaded")
-        .then_event("SlotWanted")
+        .then_event("SessionReloadedEvent")
+        .then_event("SessionSlotWantedEvent")
         .then(|s| s.conv.session.reload().is_none(), &true);
 }
 
@@ -121,10 +123,10 @@ fn adapter_without_reload_support_is_restarted() {
     let can = Capabilities { hot_reload: false, ..can_all() };
     idle_with(can)
         .when(Scenario::reload)
-        .then_events(&["ReloadRequested", "RunStopOrdered"])
+        .then_events(&["SessionReloadRequestedEvent", "SessionRunStopOrderedEvent"])
         .refuses("reload-under-way", Scenario::reload)
         .when(|s| s.die(true))
-        .then_event("Reloaded")
+        .then_event("SessionReloadedEvent")
         .then_hibernated(S::Idle);
     let can = Capabilities { hot_reload: false, resume_conversation: false, ..can_all() };
     idle_with(can).refuses("not-supported", Scenario::reload);
@@ -135,11 +137,11 @@ fn unreceived_reload_is_resent_once_then_the_process_is_stopped() {
     Scenario::idle()
         .when(Scenario::reload)
         .when(|s| s.clock(31, ProcessState::Alive))
-        .then_events(&["CommandReissued"])
+        .then_events(&["SessionCommandReissuedEvent"])
         .when(|s| s.clock(31, ProcessState::Alive))
-        .then_events(&["RunStopOrdered"])
+        .then_events(&["SessionRunStopOrderedEvent"])
         .when(|s| s.die(true))
-        .then_event("Reloaded")
+        .then_event("SessionReloadedEvent")
         .then_hibernated(S::Idle);
 }
 
@@ -150,9 +152,9 @@ fn reload_timeout_ends_the_process() {
     scenario
         .observes(AgentFact::CommandReceived(command))
         .when(|s| s.clock_with_heartbeats(110))
-        .then_no_event("RunStopOrdered")
+        .then_no_event("SessionRunStopOrderedEvent")
         .when(|s| s.clock_with_heartbeats(15))
-        .then_event("RunStopOrdered");
+        .then_event("SessionRunStopOrderedEvent");
 }
 
 #[test]
@@ -161,8 +163,8 @@ fn refused_reload_keeps_the_old_configuration() {
     let command = reload(&scenario);
     scenario
         .observes(AgentFact::CommandRefused { command, code: "no".to_owned(), message: String::new() })
-        .then_event("CommandRefused")
-        .then_no_event("Reloaded")
+        .then_event("SessionCommandRefusedEvent")
+        .then_no_event("SessionReloadedEvent")
         .then(|s| s.conv.session.config_changed(), &true)
         // The waiting message is sent.
         .then_queue(&[1], &[1]);
@@ -171,14 +173,14 @@ fn refused_reload_keeps_the_old_configuration() {
 #[test]
 fn turn_started_by_the_agent_does_not_block_a_reload() {
     let scenario = Scenario::idle().when(Scenario::reload).observes(starts("t9")).then_status(S::Running);
-    reloaded(scenario).then_events(&["Reloaded"]).then_status(S::Running);
+    reloaded(scenario).then_events(&["SessionReloadedEvent"]).then_status(S::Running);
     // The turn is not ended for a late reload.
     let scenario = Scenario::idle().when(Scenario::reload).observes(starts("t9"));
     let command = reload(&scenario);
     scenario
         .observes(AgentFact::CommandReceived(command))
         .when(|s| s.clock_with_heartbeats(125))
-        .then_no_event("RunStopOrdered")
+        .then_no_event("SessionRunStopOrderedEvent")
         .then_status(S::Running);
 }
 

@@ -24,12 +24,12 @@ fn running_with(settings: SessionSettings) -> Scenario {
 fn a_waiting_status_lasts_while_a_request_blocks() {
     Scenario::running()
         .observes(asks("q1"))
-        .then_events(&["WaitingForInput"])
+        .then_events(&["SessionWaitingForInputEvent"])
         .observes(shows("p1"))
         .then_status(S::WaitingForInput)
         .observes(asks("q2"))
         .when(|s| s.answer("q1"))
-        .then_events(&["InputReceived"])
+        .then_events(&["SessionInputReceivedEvent"])
         .then_status(S::WaitingForApproval)
         .refuses("request-over", |s| s.answer("q1"))
         .refuses("wrong-request", |s| s.answer("p1"))
@@ -37,7 +37,7 @@ fn a_waiting_status_lasts_while_a_request_blocks() {
         .when(|s| s.answer("q2"))
         .then_status(S::WaitingForApproval)
         .when(|s| s.reject_plan("p1"))
-        .then_events(&["PlanRejected"])
+        .then_events(&["SessionPlanRejectedEvent"])
         .then_status(S::Running);
 }
 
@@ -50,7 +50,7 @@ fn every_question_of_a_request_needs_its_answer() {
             })
         })
         .when(|s| s.answer("q1"))
-        .then_event("InputReceived")
+        .then_event("SessionInputReceivedEvent")
         .then_status(S::Running);
 }
 
@@ -70,7 +70,7 @@ fn asks_permission(id: &str) -> AgentFact {
 #[test]
 fn a_request_beyond_twenty_is_denied_and_the_agent_is_told() {
     let full = (1..=20).fold(Scenario::running(), |s, n| s.observes(asks(&format!("q{n}"))));
-    let denied = full.observes(asks_permission("t1")).then_events(&["RequestDenied"]);
+    let denied = full.observes(asks_permission("t1")).then_events(&["SessionRequestDeniedEvent"]);
     assert_eq!(denied.conv.session.pending_requests().len(), 20);
     let SessionEvent::RequestDenied { request_id, answers, command } = &denied.last[0] else {
         panic!("{:?}", denied.last)
@@ -85,10 +85,10 @@ fn a_request_beyond_twenty_is_denied_and_the_agent_is_told() {
     denied
         .then_status(S::WaitingForInput)
         .observes(asks("q1"))
-        .then_events(&["WaitingForInput"])
+        .then_events(&["SessionWaitingForInputEvent"])
         .when(|s| s.answer("q1"))
         .observes(asks_permission("t2"))
-        .then_events(&["WaitingForInput"]);
+        .then_events(&["SessionWaitingForInputEvent"]);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn the_result_of_its_call_closes_a_request() {
         .observes(asks("q1"))
         .observes(asks("q2"))
         .observes(results("q1"))
-        .then_events(&["ToolCallCompleted", "RequestClosed"])
+        .then_events(&["ToolCallCompletedEvent", "SessionRequestClosedEvent"])
         .then_status(S::WaitingForInput)
         .observes(results("q2"))
         .then_status(S::Running);
@@ -109,7 +109,11 @@ fn turn_end_closes_every_request() {
         .observes(asks("q1"))
         .observes(shows("p1"))
         .observes(completes("t1"))
-        .then_events(&["RequestClosed", "RequestClosed", "TurnCompleted"])
+        .then_events(&[
+            "SessionRequestClosedEvent",
+            "SessionRequestClosedEvent",
+            "AgentSessionTurnCompletedEvent",
+        ])
         .then_status(S::Idle)
         .refuses("request-over", |s| s.answer("q1"));
 }
@@ -119,7 +123,7 @@ fn plans_count_their_revisions() {
     let plan = |s: &Scenario| s.conv.session.plan().map(|p| (p.version, p.status)).unwrap();
     Scenario::running()
         .observes(AgentFact::PlanModeEntered)
-        .then_event("PlanCreated")
+        .then_event("SessionPlanCreatedEvent")
         .then(plan, &(1, PlanStatus::Draft))
         .then(|s| s.conv.session.plan().unwrap().content.clone(), &None)
         .observes(shows("p1"))
@@ -129,7 +133,7 @@ fn plans_count_their_revisions() {
         .observes(shows("p2"))
         .then(plan, &(2, PlanStatus::PendingApproval))
         .when(|s| s.approve_plan("p2"))
-        .then_event("PlanApproved")
+        .then_event("SessionPlanApprovedEvent")
         .then_status(S::Running)
         .then(plan, &(2, PlanStatus::Approved))
         .observes(AgentFact::PlanModeEntered)
@@ -146,6 +150,7 @@ fn plan_without_required_approval_blocks_nothing() {
     running_with(settings)
         .observes(shows("p1"))
         .then(|s| s.last.clone(), &vec![pending])
+        .then_events(&["SessionPlanPendingApprovalEvent"])
         .then_status(S::Running)
         .then(|s| s.conv.session.plan().unwrap().status, &PlanStatus::Approved);
 }
@@ -156,7 +161,7 @@ fn unanswered_request_fails_the_session() {
         .when(|s| s.clock_with_heartbeats(DAY - 1))
         .then_status(S::WaitingForInput)
         .when(|s| s.clock_with_heartbeats(1))
-        .then_event("Failed")
+        .then_event("AgentSessionFailedEvent")
         .then_status(S::Failed)
         .then(|s| s.conv.session.failure().unwrap().reason, &FailureReason::Timeout);
 }
@@ -167,7 +172,7 @@ fn default_answer_applies_after_the_timeout() {
     running_with(settings.clone())
         .observes(asks("q1"))
         .when(|s| s.clock_with_heartbeats(DAY))
-        .then_event("InputReceived")
+        .then_event("SessionInputReceivedEvent")
         .then_status(S::Running);
     // Plans have no default decision.
     running_with(settings)
@@ -183,13 +188,19 @@ fn answer_without_a_process_is_sent_as_a_message() {
         .when(|s| s.die(true))
         .then_hibernated(S::WaitingForInput)
         .when(|s| s.answer("q1"))
-        .then_events(&["InputReceived", "MessageEnqueued", "SlotWanted", "RunRequested", "Allocated"])
+        .then_events(&[
+            "SessionInputReceivedEvent",
+            "MessageEnqueuedEvent",
+            "SessionSlotWantedEvent",
+            "SessionRunRequestedEvent",
+            "SessionAllocatedEvent",
+        ])
         .then_status(S::Idle)
         .then(sources, &vec![MessageSource::User])
         .then(|s| s.conv.session.turn().is_none(), &true)
         .refuses("turn-over", |s| s.send(1, pilothouse_domain::value::MessagePriority::Immediate, Some("t1")))
         .wakes()
-        .then_events(&["RunReady", "MessageDispatched"]);
+        .then_events(&["SessionRunReadyEvent", "MessageDispatchedEvent"]);
 }
 
 #[test]
@@ -199,8 +210,8 @@ fn default_answer_without_a_process_is_sent_as_a_message() {
         .observes(asks("q1"))
         .when(|s| s.die(true))
         .when(|s| s.clock(DAY, ProcessState::Unknown))
-        .then_event("InputReceived")
-        .then_event("MessageEnqueued")
+        .then_event("SessionInputReceivedEvent")
+        .then_event("MessageEnqueuedEvent")
         .then_status(S::Idle);
 }
 
@@ -211,11 +222,11 @@ fn hibernated_plans_are_decided_in_order() {
         .observes(asks("q1"))
         .when(|s| s.die(true))
         .when(|s| s.approve_plan("p1"))
-        .then_events(&["PlanApproved", "MessageEnqueued"])
+        .then_events(&["SessionPlanApprovedEvent", "MessageEnqueuedEvent"])
         .then_status(S::WaitingForInput)
         .when(|s| s.answer("q1"))
         .then_status(S::Idle)
-        .then_event("SlotWanted");
+        .then_event("SessionSlotWantedEvent");
 }
 
 /// An answer is never lost, even if the queue is full.
@@ -228,7 +239,7 @@ fn answer_fits_into_a_full_queue() {
     let scenario = scenario
         .refuses("queue-full", |s| s.follow_up(100))
         .when(|s| s.answer("q1"))
-        .then_event("MessageEnqueued");
+        .then_event("MessageEnqueuedEvent");
     let next = scenario.conv.queue.next_pending().unwrap();
     assert!(next.content.as_str().contains("q1?: yes"));
 }
@@ -254,7 +265,7 @@ fn a_plan_stops_waiting_when_its_request_ends() {
 #[test]
 fn a_plan_beyond_twenty_requests_is_rejected() {
     let full = (1..=20).fold(Scenario::running(), |s, n| s.observes(asks(&format!("q{n}"))));
-    let rejected = full.observes(shows("p1")).then_events(&["PlanRejected"]);
+    let rejected = full.observes(shows("p1")).then_events(&["SessionPlanRejectedEvent"]);
     assert_eq!(rejected.conv.session.pending_requests().len(), 20);
 }
 

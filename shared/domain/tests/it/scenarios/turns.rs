@@ -26,11 +26,11 @@ fn agent_api_output_takes_effect_at_the_end_of_the_turn() {
         .when(|s| s.commit(|c, ctx| c.session.submit_output(output(3), ctx)))
         .then_events(&[])
         .observes(completes("t1"))
-        .then_events(&["OutputReady"])
+        .then_events(&["AgentSessionOutputReadyEvent"])
         .then(|s| s.conv.session.output().unwrap().output.files_changed, &3)
         .observes(starts("t2"))
         .observes(completes("t2"))
-        .then_events(&["TurnCompleted"])
+        .then_events(&["AgentSessionTurnCompletedEvent"])
         .then(|s| s.conv.session.has_pending_review(), &true);
 }
 
@@ -44,15 +44,18 @@ fn end_of_conversation_ends_turn_and_run_and_records_output() {
     };
     let scenario = Scenario::running()
         .observes(end(1))
-        .then_events(&["OutputReady", "RunStopOrdered"])
+        .then_events(&["AgentSessionOutputReadyEvent", "SessionRunStopOrderedEvent"])
         .then_status(S::Idle);
     let recorded = scenario.output_id();
     scenario.observes(end(1)).then_events(&[]).then(Scenario::output_id, &recorded);
     Scenario::idle()
         .observes(end(1))
-        .then_events(&["OutputReady", "RunStopOrdered"])
+        .then_events(&["AgentSessionOutputReadyEvent", "SessionRunStopOrderedEvent"])
         .then(|s| s.conv.session.metrics().turn_count, &1);
-    Scenario::idle().observes(ends(false)).then_taken(FactOutcome::Applied).then_events(&["RunStopOrdered"]);
+    Scenario::idle()
+        .observes(ends(false))
+        .then_taken(FactOutcome::Applied)
+        .then_events(&["SessionRunStopOrderedEvent"]);
 }
 
 #[test]
@@ -68,7 +71,7 @@ fn error_keeps_the_reason_of_the_agent() {
     failed(Scenario::paused());
     failed(Scenario::in_status(S::WaitingForInput));
     // An error does not end an Idle session (S0 8.4), because no turn can fail. Its run is of no further use.
-    Scenario::idle().observes(ends(true)).then_events(&["RunStopOrdered"]).then_status(S::Idle);
+    Scenario::idle().observes(ends(true)).then_events(&["SessionRunStopOrderedEvent"]).then_status(S::Idle);
 }
 
 #[test]
@@ -104,7 +107,7 @@ fn subagent_usage_counts_for_it_and_its_parents() {
     assert_eq!(scenario.conv.session.metrics().total_cost_usd, usd("0.4"));
     let scenario = scenario
         .observes(AgentFact::SubAgentEnded { subagent: sub.clone(), failure: None })
-        .then_events(&["SubAgentSessionCompleted"]);
+        .then_events(&["SubAgentSessionCompletedEvent"]);
     let scenario =
         scenario.observes(AgentFact::SubAgentEnded { subagent: sub.clone(), failure: None }).then_events(&[]);
     assert_eq!(scenario.conv.subagents[&sub].status, SubAgentStatus::Completed);
@@ -123,7 +126,10 @@ fn usage_of_an_unannounced_subagent_counts_for_it_too() {
         sub_agent_id: SubAgentId::parse("late").unwrap(),
         failure_reason: FailureReason::InfrastructureError,
     };
-    scenario.when(|s| s.die(true)).then(|s| s.last.contains(&failed), &true);
+    scenario
+        .when(|s| s.die(true))
+        .then(|s| s.last.contains(&failed), &true)
+        .then_event("SubAgentSessionFailedEvent");
 }
 
 #[test]
@@ -179,18 +185,18 @@ fn open_tool_calls_end_with_their_turn() {
     let calling = || Scenario::running().observes(crate::scenario::calls("c1")).then(open, &true);
     calling()
         .observes(completes("t1"))
-        .then_events(&["ToolCallCompleted", "TurnCompleted"])
+        .then_events(&["ToolCallCompletedEvent", "AgentSessionTurnCompletedEvent"])
         .then(open, &false);
     calling()
         .when(|s| s.interrupt())
         .confirms(LifecycleCommand::Interrupt)
-        .then_events(&["Interrupted", "ToolCallCompleted"])
+        .then_events(&["SessionInterruptedEvent", "ToolCallCompletedEvent"])
         .then(open, &false);
     // The end of a turn ends its calls even if it is deferred.
     calling()
         .when(|s| s.pause())
         .observes(completes("t1"))
-        .then_events(&["ToolCallCompleted"])
+        .then_events(&["ToolCallCompletedEvent"])
         .then(open, &false);
     // The end of a replaced turn ends nothing.
     Scenario::running()
@@ -202,7 +208,7 @@ fn open_tool_calls_end_with_their_turn() {
     calling()
         .observes(completes("t1"))
         .observes(crate::scenario::results("c1"))
-        .then_events(&["ToolCallCompleted"]);
+        .then_events(&["ToolCallCompletedEvent"]);
     let id = crate::scenario::call("c1");
     let failed =
         calling().observes(AgentFact::ToolEnded { call: id.clone(), is_error: true, subagent: None });
@@ -222,19 +228,19 @@ fn open_tool_calls_end_with_their_turn() {
 fn first_result_of_a_tool_call_counts() {
     let result = |is_error| AgentFact::ToolEnded { call: call("c1"), is_error, subagent: None };
     let calling = || Scenario::running().observes(crate::scenario::calls("c1"));
-    let answered = || calling().observes(result(false)).then_events(&["ToolCallCompleted"]);
+    let answered = || calling().observes(result(false)).then_events(&["ToolCallCompletedEvent"]);
     answered().observes(result(true)).then_events(&[]).then_taken(FactOutcome::Applied);
     answered().observes(completes("t1")).observes(result(true)).then_events(&[]);
     // A call that was never reported has one result as well.
-    let unheard = Scenario::running().observes(result(false)).then_events(&["ToolCallCompleted"]);
+    let unheard = Scenario::running().observes(result(false)).then_events(&["ToolCallCompletedEvent"]);
     unheard.observes(result(true)).then_events(&[]);
     // A call that ended with its turn has no result before a late one.
     let late =
-        calling().observes(completes("t1")).observes(result(false)).then_events(&["ToolCallCompleted"]);
+        calling().observes(completes("t1")).observes(result(false)).then_events(&["ToolCallCompletedEvent"]);
     late.observes(result(true)).then_events(&[]);
     // An agent may use an id again.
     let again = answered().observes(crate::scenario::calls("c1"));
-    again.observes(result(true)).then_events(&["ToolCallCompleted"]);
+    again.observes(result(true)).then_events(&["ToolCallCompletedEvent"]);
 }
 
 /// A result is listed beside its call as long as the call is known.
@@ -259,16 +265,16 @@ fn ended_tool_calls_are_known_for_a_while() {
 #[test]
 fn open_tool_calls_end_with_their_run() {
     Scenario::running().observes(crate::scenario::calls("c1")).when(|s| s.die(true)).then_events(&[
-        "ToolCallCompleted",
-        "Failed",
-        "RunEnded",
-        "Released",
+        "ToolCallCompletedEvent",
+        "AgentSessionFailedEvent",
+        "SessionRunEndedEvent",
+        "SessionReleasedEvent",
     ]);
 }
 
 #[test]
 fn message_refused_without_an_agent_waits_for_a_new_run() {
-    let mut scenario = Scenario::idle().when(|s| s.steer(1)).then_event("MessageDispatched");
+    let mut scenario = Scenario::idle().when(|s| s.steer(1)).then_event("MessageDispatchedEvent");
     let command = super::delivery::dispatched(&scenario);
     scenario = scenario
         .observes(AgentFact::CommandRefused {
@@ -276,8 +282,8 @@ fn message_refused_without_an_agent_waits_for_a_new_run() {
             code: "no-agent".into(),
             message: "The agent is gone.".into(),
         })
-        .then_events(&["CommandRefused", "MessageReturned", "RunStopOrdered"]);
-    scenario.when(|s| s.die(true)).then_event("SlotWanted").then_status(S::Idle);
+        .then_events(&["SessionCommandRefusedEvent", "MessageReturnedEvent", "SessionRunStopOrderedEvent"]);
+    scenario.when(|s| s.die(true)).then_event("SessionSlotWantedEvent").then_status(S::Idle);
 }
 
 #[test]
@@ -290,7 +296,7 @@ fn resume_refused_after_the_turn_ended_counts_as_its_end() {
             code: "no-agent".into(),
             message: "The agent is gone.".into(),
         })
-        .then_event("TurnCompleted")
+        .then_event("AgentSessionTurnCompletedEvent")
         .then_status(S::Idle);
 }
 
