@@ -211,7 +211,8 @@ fn row_of_an_endpoint_names_a_test_that_calls_it() {
         let rows: Vec<_> = rows.iter().filter(|row| endpoints(row).contains(&endpoint)).collect();
         let is_success = |line: &str| {
             let exchange = line.strip_prefix("## ").and_then(|heading| heading.rsplit_once(' '));
-            exchange.is_some_and(|(name, status)| name == function.name && status.starts_with(['1', '2', '3']))
+            exchange
+                .is_some_and(|(name, status)| name == function.name && status.starts_with(['1', '2', '3']))
         };
         let calls = |row: &&&Row| {
             recordings_of(&row.tests, &tests, &recordings).iter().any(|text| text.lines().any(is_success))
@@ -219,7 +220,8 @@ fn row_of_an_endpoint_names_a_test_that_calls_it() {
         if rows.is_empty() {
             violations.push(format!("{endpoint} has no row"));
         }
-        violations.extend(rows.iter().filter(|row| !calls(row)).map(|row| format!("no test calls {}", row.item)));
+        violations
+            .extend(rows.iter().filter(|row| !calls(row)).map(|row| format!("no test calls {}", row.item)));
     }
     assert!(violations.is_empty(), "docs/specification.md: {violations:#?}");
 }

@@ -162,7 +162,8 @@ async fn subagent_is_the_recorded_one(session: &Session) {
     let subagents = metrics["subAgentMetrics"].as_array().unwrap();
     assert_eq!(subagents.len(), 1);
     assert_eq!((&subagents[0]["id"], &subagents[0]["status"]), (&json!(id), &json!("Completed")));
-    let starting = session.tool_calls().await.into_iter().find(|call| call["id"] == subagents[0]["toolCallId"]);
+    let starting =
+        session.tool_calls().await.into_iter().find(|call| call["id"] == subagents[0]["toolCallId"]);
     let starting = starting.expect("the call that started the subagent");
     assert_eq!(starting["input"]["subagent_type"], "general-purpose", "{starting}");
     let lines = session.api.all(&session.path(&format!("/activity?subAgentId={id}"))).await;
