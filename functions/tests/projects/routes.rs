@@ -1,6 +1,7 @@
 //! Routes of trust and ticks, and changes of a project's configuration.
 
 use pilothouse_domain::Project;
+use pilothouse_domain::value::TokenUsage;
 
 use super::*;
 
@@ -281,5 +282,28 @@ async fn history_has_cost_and_duration_of_a_session() {
             (&json!("1.5"), &json!(65)),
             "{list}"
         );
+    }
+}
+
+/// The costs of sessions can be added up by model, label and project from their list alone (decision 31).
+#[tokio::test]
+async fn list_has_project_tokens_and_costs_by_model() {
+    let fixture = ProjectFixture::working().await;
+    let tokens =
+        TokenUsage { input_tokens: 10, output_tokens: 2, cache_read_tokens: 30, cache_write_tokens: 4 };
+    fixture.use_model("large", "0.4", tokens).await;
+    fixture.use_model("small", "0.05", TokenUsage::default()).await;
+    fixture.use_model("large", "0.5", tokens).await;
+    let none = json!({ "inputTokens": 0, "outputTokens": 0, "cacheReadTokens": 0, "cacheWriteTokens": 0 });
+    let large = json!({ "inputTokens": 10, "outputTokens": 2, "cacheReadTokens": 30, "cacheWriteTokens": 4 });
+    let metrics = fixture.ok("GET", &fixture.session_path("/metrics"), Value::Null).await;
+    let page = fixture.ok("GET", "/api/agents/sessions", Value::Null).await;
+    let summary = &page["items"][0];
+    assert_eq!(summary["project"]["projectId"], json!(fixture.project));
+    for usage in [&metrics, summary] {
+        assert_eq!(usage["totalCostUsd"], "0.55");
+        assert_eq!(usage["costUsdByModel"], json!({ "large": "0.5", "small": "0.05" }), "{usage:#}");
+        assert_eq!(usage["tokenUsageByModel"], json!({ "large": large, "small": none }), "{usage:#}");
+        assert_eq!(usage.get("unattributedCostUsd"), None, "{usage:#}");
     }
 }

@@ -9,12 +9,17 @@ use super::*;
 impl ProjectFixture {
     /// The session has spent this much in total.
     pub(super) async fn spend(&self, usd: &str) {
+        self.use_model("model", usd, TokenUsage::default()).await;
+    }
+
+    /// The session has used this much of a model in total.
+    pub(super) async fn use_model(&self, model: &str, usd: &str, tokens: TokenUsage) {
         let report = UsageReport {
             meter: MeterId::parse("m").unwrap(),
-            model: "model".to_owned(),
+            model: model.to_owned(),
             subagent: None,
             cost: usd.parse().unwrap(),
-            tokens: TokenUsage::default(),
+            tokens,
             context_window: None,
         };
         self.observe(AgentFact::Used(report)).await;

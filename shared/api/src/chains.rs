@@ -98,13 +98,13 @@ impl ChainView {
     /// The view of a chain. Sessions that are missing from `sessions` are left out.
     pub fn of(chain: &SessionChain, sessions: &[AgentSession], version: u64) -> Self {
         let session = |id| sessions.iter().find(|session| session.id() == id);
-        let total = sessions.iter().map(|session| session.metrics().total_cost_usd).sum();
+        let total = sessions.iter().map(|session| session.metrics().usage.total_cost_usd()).sum();
         let chained = chain.sessions().filter_map(|chained| {
             session(chained.session_id).map(|session| ChainedSessionView {
                 chained: *chained,
                 name: session.name().to_string(),
                 status: session.status(),
-                total_cost_usd: session.metrics().total_cost_usd,
+                total_cost_usd: session.metrics().usage.total_cost_usd(),
             })
         });
         let handoffs = chain.handoffs().iter().map(|handoff| {

@@ -9,7 +9,7 @@ use pilothouse_domain::session::{
 use pilothouse_domain::value::{
     Adjustment, AgentSettings, AutoContinueConfig, Capabilities, ContextPolicy, ContextWindowSnapshot,
     DeliverableCounts, ExecutionMode, MessageImage, ProjectMembership, RecordedHandoff, SessionOutcome,
-    SessionPlan, SessionTaskList, TokenUsage,
+    SessionPlan, SessionTaskList, TokenUsage, UsageByModel,
 };
 use pilothouse_domain::{
     AgentSessionId, AgentSkillId, AgentTemplateId, BrakeId, OutputId, RunId, SessionChainId, Timestamp, Usd,
@@ -261,6 +261,12 @@ pub struct MetricsView {
     pub total_cost_usd: Usd,
     /// The tokens by model, including subagents.
     pub token_usage_by_model: BTreeMap<String, TokenUsage>,
+    /// The cost by model in dollars, including subagents. With `unattributedCostUsd` it adds up to the total.
+    #[serde(default)]
+    pub cost_usd_by_model: BTreeMap<String, Usd>,
+    /// The part of the cost that an earlier version recorded without its model. Absent when there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unattributed_cost_usd: Option<Usd>,
     /// The context window of the main agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<ContextWindowView>,
@@ -331,11 +337,23 @@ pub struct SessionSummary {
     pub unreachable: bool,
     /// Whether an output waits for the owner's decision.
     pub has_pending_review: bool,
+    /// The agent of a project that the session belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<ProjectMembership>,
     /// The chain that the session belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain_id: Option<SessionChainId>,
-    /// The cost in dollars.
+    /// The cost in dollars, including subagents.
     pub total_cost_usd: Usd,
+    /// The tokens by model, including subagents. Absent when the session used none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub token_usage_by_model: BTreeMap<String, TokenUsage>,
+    /// The cost by model in dollars, including subagents. With `unattributedCostUsd` it adds up to the total.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cost_usd_by_model: BTreeMap<String, Usd>,
+    /// The part of the cost that an earlier version recorded without its model. Absent when there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unattributed_cost_usd: Option<Usd>,
     /// The cap in dollars.
     pub hard_cap_usd: Usd,
     /// The share of the context window in use, in percent, when known.
@@ -424,6 +442,12 @@ pub struct SubAgentView {
     pub total_cost_usd: Usd,
     /// The tokens by model, included in the session's tokens.
     pub token_usage_by_model: BTreeMap<String, TokenUsage>,
+    /// The cost by model in dollars, included in the session's cost. With `unattributedCostUsd` it adds up to the total.
+    #[serde(default)]
+    pub cost_usd_by_model: BTreeMap<String, Usd>,
+    /// The part of the cost that an earlier version recorded without its model. Absent when there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unattributed_cost_usd: Option<Usd>,
     /// The subagent's own context window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<ContextWindowView>,
@@ -438,6 +462,11 @@ pub struct OutputDecision {
     /// The reason for a rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// The part of the cost that has no model, if there is one.
+fn unattributed(usage: &UsageByModel) -> Option<Usd> {
+    Some(usage.unattributed_cost_usd()).filter(|cost| !cost.is_zero())
 }
 
 /// Why the session has no running agent although it needs one.
@@ -463,8 +492,10 @@ impl From<pilothouse_domain::session::SubAgentSession> for SubAgentView {
             status: subagent.status,
             started_at: subagent.started_at,
             completed_at: subagent.completed_at,
-            total_cost_usd: subagent.total_cost_usd,
-            token_usage_by_model: subagent.token_usage_by_model,
+            total_cost_usd: subagent.usage.total_cost_usd(),
+            token_usage_by_model: subagent.usage.token_usage_by_model().clone(),
+            cost_usd_by_model: subagent.usage.cost_usd_by_model().clone(),
+            unattributed_cost_usd: unattributed(&subagent.usage),
             context_window: subagent.context_window.map(Into::into),
         }
     }
@@ -584,8 +615,10 @@ impl MetricsView {
     pub fn of(session: &AgentSession) -> Self {
         let metrics = session.metrics();
         Self {
-            total_cost_usd: metrics.total_cost_usd,
-            token_usage_by_model: metrics.token_usage_by_model.clone(),
+            total_cost_usd: metrics.usage.total_cost_usd(),
+            token_usage_by_model: metrics.usage.token_usage_by_model().clone(),
+            cost_usd_by_model: metrics.usage.cost_usd_by_model().clone(),
+            unattributed_cost_usd: unattributed(&metrics.usage),
             context_window: metrics.context_window.map(Into::into),
             turn_count: metrics.turn_count,
             last_turn_at: metrics.last_turn_at,
@@ -605,6 +638,7 @@ impl SessionSummary {
             _ => session.failure().map(|failure| failure.reason.to_string()),
         };
         let from = session.started_at().unwrap_or_else(|| session.created_at());
+        let usage = &session.metrics().usage;
         Self {
             id: session.id(),
             name: session.name().to_string(),
@@ -612,8 +646,12 @@ impl SessionSummary {
             hibernated: session.hibernated(),
             unreachable: session.unreachable_since().is_some(),
             has_pending_review: session.has_pending_review(),
+            project: session.project().cloned(),
             chain_id: session.chain_id(),
-            total_cost_usd: session.metrics().total_cost_usd,
+            total_cost_usd: usage.total_cost_usd(),
+            token_usage_by_model: usage.token_usage_by_model().clone(),
+            cost_usd_by_model: usage.cost_usd_by_model().clone(),
+            unattributed_cost_usd: unattributed(usage),
             hard_cap_usd: session.budget().hard_cap_usd(),
             context_window_usage_percent: session
                 .metrics()

@@ -124,15 +124,19 @@ async fn spend_adds_up_by_model_and_subagent() {
         (&json!(10), &json!(3), &json!(5))
     );
     assert_eq!(by_model["small"]["inputTokens"], 7);
+    let costs = json!({ "large": "0.105", "small": "0.01" });
+    assert_eq!(metrics["costUsdByModel"], costs);
     assert_eq!(metrics["contextWindow"]["totalTokens"], 5000);
     assert_eq!(metrics["contextWindow"]["usagePercent"].as_str().unwrap().trim_end_matches('0'), "2.5");
     let listed = session.api.all("/api/agents/sessions").await;
     assert_eq!(listed[0]["contextWindowUsagePercent"], "2.5");
+    assert_eq!(listed[0]["costUsdByModel"], costs);
     let subagent = &metrics["subAgentMetrics"][0];
     assert_eq!(
         (&subagent["id"], &subagent["totalCostUsd"], &subagent["status"]),
         (&json!("sub-1"), &json!("0.01"), &json!("Completed"))
     );
+    assert_eq!(subagent["costUsdByModel"], json!({ "small": "0.01" }));
     assert_eq!(session.api.all(&session.path("/messages?subAgentId=sub-1")).await[0]["content"], "Looking.");
     assert_eq!(
         session.api.all(&session.path("/tool-calls?subAgentId=sub-1")).await[0]["result"]["content"],

@@ -63,7 +63,7 @@ async fn is_whole(fixture: &HandoffFixture, what: &str) {
         "{what}"
     );
 
-    let spent: Vec<_> = sessions.iter().map(|session| session.metrics().total_cost_usd).collect();
+    let spent: Vec<_> = sessions.iter().map(|session| session.metrics().usage.total_cost_usd()).collect();
     assert_eq!(spent, [usd("0.4"), usd("0.3"), usd("0.2")], "{what}");
     assert_eq!(
         (last.budget().carried_usd(), last.budget().remaining_usd()),
@@ -120,7 +120,7 @@ async fn late_spend_reaches_the_current_session() {
 
             let sessions = fixture.sessions().await;
             let last = &sessions[2];
-            assert_eq!(sessions[0].metrics().total_cost_usd, usd("0.6"), "{how:?} {at}");
+            assert_eq!(sessions[0].metrics().usage.total_cost_usd(), usd("0.6"), "{how:?} {at}");
             assert_eq!(last.budget().carried_usd(), usd("0.9"), "{how:?} {at}");
             assert_eq!(last.budget().overshoot_usd(), usd("0.1"));
             assert_eq!(last.status(), S::Pausing, "the budget is exhausted");

@@ -27,7 +27,7 @@ async fn carried(app: &App, chain: &SessionChain) -> Result<Usd, Problem> {
     let mut sum = Usd::ZERO;
     for chained in chain.sessions().filter(|chained| chained.session_id != chain.current_session_id()) {
         if let Some(session) = app.store.session(chained.session_id).await? {
-            sum += session.metrics().total_cost_usd;
+            sum += session.metrics().usage.total_cost_usd();
         }
     }
     Ok(sum)

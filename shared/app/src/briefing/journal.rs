@@ -108,9 +108,9 @@ impl App {
             .chain(unreported)
             .collect();
         let (now, before) = (session.metrics(), self.usage_at(session, begin).await?);
-        let spent = before.cost_usd.map(|before| now.total_cost_usd.excess_over(before));
+        let spent = before.cost_usd.map(|before| now.usage.total_cost_usd().excess_over(before));
         let work = Work {
-            spent_usd: spent.or(now.total_cost_usd.is_zero().then_some(Usd::ZERO)),
+            spent_usd: spent.or(now.usage.total_cost_usd().is_zero().then_some(Usd::ZERO)),
             turns: before.turns.map(|before| now.turn_count.saturating_sub(before)),
             events,
         };

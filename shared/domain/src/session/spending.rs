@@ -34,9 +34,6 @@ pub struct BudgetChange {
 }
 
 impl Spending {
-    /// Most models that are counted by name. Usage of further models is counted as `other`.
-    const MAX_MODELS: usize = 50;
-
     pub(super) fn new(budget: SessionBudget) -> Self {
         Self { budget, metrics: SessionMetrics::default(), meters: BTreeMap::new(), quota: None }
     }
@@ -69,14 +66,10 @@ impl Spending {
             Some(subagent) => subagent.record_usage(report),
             None => self.advance_meter(report),
         };
-        self.metrics.total_cost_usd += added.cost;
-        let by_model = &mut self.metrics.token_usage_by_model;
-        let known = by_model.contains_key(&report.model) || by_model.len() < Self::MAX_MODELS;
-        let sum = by_model.entry(if known { report.model.clone() } else { "other".to_owned() }).or_default();
-        *sum = sum.plus(added.tokens);
+        self.metrics.usage.add(&report.model, added.cost, added.tokens);
         let effect = self.budget.spend(added.cost, added.tokens.total());
         let mut events = vec![SessionEvent::MetricsUpdated {
-            total_cost_usd: self.metrics.total_cost_usd,
+            total_cost_usd: self.metrics.usage.total_cost_usd(),
             context_window_usage_percent: self.metrics.context_window.map(|w| w.usage_percent().to_string()),
             turn_count: self.metrics.turn_count,
         }];
@@ -177,7 +170,7 @@ impl AgentSession {
             run.spent_usd += added.cost;
         }
         if self.chain_id().is_some() && self.status().is_terminal() && !added.cost.is_zero() {
-            events.push(SessionEvent::LateSpend { total_cost_usd: self.metrics().total_cost_usd });
+            events.push(SessionEvent::LateSpend { total_cost_usd: self.metrics().usage.total_cost_usd() });
         }
         events
     }
@@ -195,7 +188,7 @@ impl AgentSession {
     /// Whether the agent's spend is unknown; `None` until the agent has shown it.
     pub fn is_unmetered(&self) -> Option<bool> {
         let unmetered = self.budget().unmetered();
-        (unmetered || !self.metrics().total_cost_usd.is_zero()).then_some(unmetered)
+        (unmetered || !self.metrics().usage.total_cost_usd().is_zero()).then_some(unmetered)
     }
 
     /// Sets the total that earlier sessions of the chain spent (decision 33). Ignores a value that is not higher than the known

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::session::{MeterTotals, UsageReport};
 use crate::text::cut;
-use crate::value::{ContextWindowSnapshot, TokenUsage};
-use crate::{SubAgentId, Timestamp, ToolCallId, Usd};
+use crate::value::{ContextWindowSnapshot, UsageByModel};
+use crate::{SubAgentId, Timestamp, ToolCallId};
 
 /// Status of a subagent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -35,8 +35,8 @@ pub struct SubAgentSession {
     pub status: SubAgentStatus,
     pub started_at: Timestamp,
     pub completed_at: Option<Timestamp>,
-    pub total_cost_usd: Usd,
-    pub token_usage_by_model: BTreeMap<String, TokenUsage>,
+    #[serde(flatten)]
+    pub usage: UsageByModel,
     /// Context window of the subagent, independent of its parent's.
     pub context_window: Option<ContextWindowSnapshot>,
     meters: BTreeMap<String, MeterTotals>,
@@ -52,8 +52,7 @@ impl SubAgentSession {
             status: SubAgentStatus::Running,
             started_at: now,
             completed_at: None,
-            total_cost_usd: Usd::ZERO,
-            token_usage_by_model: BTreeMap::new(),
+            usage: UsageByModel::default(),
             context_window: None,
             meters: BTreeMap::new(),
         }
@@ -78,9 +77,7 @@ impl SubAgentSession {
     pub fn record_usage(&mut self, report: &UsageReport) -> MeterTotals {
         let meter = self.meters.entry(format!("{}|{}", report.meter, report.model)).or_default();
         let added = meter.advance(report.cost, report.tokens);
-        self.total_cost_usd += added.cost;
-        let sum = self.token_usage_by_model.entry(report.model.clone()).or_default();
-        *sum = sum.plus(added.tokens);
+        self.usage.add(&report.model, added.cost, added.tokens);
         if let Some(window) = report.context_window {
             self.context_window = Some(window);
         }

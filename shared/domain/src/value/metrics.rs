@@ -1,12 +1,11 @@
 //! Usage of a session: totals, and a snapshot of the context window (S0 8.5).
 
-use std::collections::BTreeMap;
-
 use rust_decimal::Decimal;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Timestamp, Usd};
+use super::UsageByModel;
+use crate::Timestamp;
 
 /// Token counts, which add up over turns and subagents (S0 8.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -80,20 +79,13 @@ impl ContextWindowSnapshot {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionMetrics {
-    /// Total spend, including subagents.
-    pub total_cost_usd: Usd,
-    /// Tokens by model, including subagents.
-    pub token_usage_by_model: BTreeMap<String, TokenUsage>,
+    /// Spend and tokens, including subagents.
+    #[serde(flatten)]
+    pub usage: UsageByModel,
     /// Context window of the main agent; `null` before the first report.
     pub context_window: Option<ContextWindowSnapshot>,
     /// Number of completed turns.
     pub turn_count: u32,
     /// When the last turn ended.
     pub last_turn_at: Option<Timestamp>,
-}
-
-impl SessionMetrics {
-    pub fn total_tokens(&self) -> u64 {
-        self.token_usage_by_model.values().fold(0, |sum, usage| sum.saturating_add(usage.total()))
-    }
 }

@@ -22,6 +22,7 @@ mod proposal;
 mod question;
 mod tasks;
 mod tool;
+mod usage_by_model;
 
 pub use activity::{ActivityItem, ActivityItemType};
 pub use adjustment::{Adjustment, ConversationTarget, CycleDirection, ThinkingLevel};
@@ -53,6 +54,7 @@ pub use tool::{
     InputSchema, InvalidDefinitions, InvalidInputSchema, InvalidServerUri, McpToolDefinition, ServerUri,
     SkillSubAgentDefinition, check_names, check_tools,
 };
+pub use usage_by_model::UsageByModel;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -13,7 +13,7 @@ use pilothouse_domain::value::{
 };
 use pilothouse_domain::{
     AgentSession, AgentSessionId, CommandId, Deadlines, DomainContext, MessageId, RunId, SessionEvent,
-    SubAgentId,
+    SubAgentId, Usd,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
@@ -631,11 +631,13 @@ impl Life {
         let status = session.status();
         let json = stored(scenario);
 
-        assert_eq!(session.metrics().total_cost_usd, session.budget().estimated_cost_usd());
-        assert!(session.metrics().total_cost_usd >= before.metrics().total_cost_usd, "spend shrinks");
-        let by_subagents =
-            scenario.conv.subagents.values().map(|s| s.total_cost_usd).sum::<pilothouse_domain::Usd>();
-        assert!(by_subagents <= session.metrics().total_cost_usd);
+        let usage = &session.metrics().usage;
+        assert_eq!(usage.total_cost_usd(), session.budget().estimated_cost_usd());
+        assert!(usage.total_cost_usd() >= before.metrics().usage.total_cost_usd(), "spend shrinks");
+        let by_model = usage.cost_usd_by_model().values().copied().sum::<Usd>();
+        assert_eq!(by_model, usage.total_cost_usd(), "a cost has no model");
+        let by_subagents = scenario.conv.subagents.values().map(|s| s.usage.total_cost_usd()).sum::<Usd>();
+        assert!(by_subagents <= usage.total_cost_usd());
         assert!(status != S::Running || !session.budget().exhausted(), "Running with nothing left");
 
         let between = !json["delivery"]["turn"]["Between"].is_null();

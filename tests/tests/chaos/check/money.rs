@@ -24,8 +24,12 @@ pub(super) fn adds_up(session: &Session, found: &mut Findings<'_>) {
     let dollars: Usd = meters.values().map(|(cost, _)| *cost).sum();
     let tokens: u64 = meters.values().flat_map(|(_, tokens)| tokens.values()).sum();
     let (metrics, budget) = (session.session.metrics(), session.session.budget());
-    let stands =
-        (metrics.total_cost_usd, budget.estimated_cost_usd(), metrics.total_tokens(), budget.tokens_used());
+    let stands = (
+        metrics.usage.total_cost_usd(),
+        budget.estimated_cost_usd(),
+        metrics.usage.total_tokens(),
+        budget.tokens_used(),
+    );
     if stands != (dollars, dollars, tokens, tokens) {
         let what = format!(
             "reported: {dollars:?}, {tokens} tokens; metrics {:?}, budget {:?}, {} and {} tokens\n{meters:?}",

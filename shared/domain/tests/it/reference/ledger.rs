@@ -19,7 +19,7 @@ pub(crate) struct Ledger {
     spent: u64,
     /// Latest totals of each meter and model. Subagents have their own meters.
     meters: BTreeMap<(Option<SubAgentId>, String, String), Amount>,
-    by_model: BTreeMap<String, u64>,
+    by_model: BTreeMap<String, Amount>,
     by_subagent: BTreeMap<SubAgentId, u64>,
     /// Context windows of the main agent (`None`) and of each subagent.
     windows: BTreeMap<Option<SubAgentId>, ContextWindowSnapshot>,
@@ -78,7 +78,8 @@ impl Ledger {
         let now = (cents(report.cost), report.tokens.input_tokens);
         let added = (now.0.saturating_sub(last.0), now.1.saturating_sub(last.1));
         *last = (last.0.max(now.0), last.1.max(now.1));
-        *self.by_model.entry(report.model.clone()).or_default() += added.1;
+        let of_model = self.by_model.entry(report.model.clone()).or_default();
+        *of_model = (of_model.0 + added.0, of_model.1 + added.1);
         if let Some(id) = &report.subagent {
             *self.by_subagent.entry(id.clone()).or_default() += added.0;
         }
@@ -116,14 +117,18 @@ impl Ledger {
         let session = &scenario.conv.session;
         let (budget, metrics) = (session.budget(), session.metrics());
         assert!(!self.warns && !self.exhausts, "a warning or an exhaustion was not announced");
-        assert_eq!(metrics.total_cost_usd, dollars(self.spent), "the metrics' cost");
+        assert_eq!(metrics.usage.total_cost_usd(), dollars(self.spent), "the metrics' cost");
         assert_eq!(budget.estimated_cost_usd(), dollars(self.spent), "the budget's spend");
         assert_eq!(budget.exhausted(), self.exhausted());
         assert_eq!(budget.overshoot_usd(), dollars(self.spent.saturating_sub(self.cap)));
-        let by_model =
-            metrics.token_usage_by_model.iter().map(|(model, usage)| (model.clone(), usage.input_tokens));
-        assert_eq!(by_model.collect::<BTreeMap<_, _>>(), self.by_model, "tokens by model");
-        assert_eq!(budget.tokens_used(), self.by_model.values().sum::<u64>());
+        let costs = metrics.usage.cost_usd_by_model();
+        let by_model = metrics.usage.token_usage_by_model().iter().map(|(model, tokens)| {
+            let cost = costs.get(model).copied().unwrap_or_default();
+            (model.clone(), (cents(cost), tokens.input_tokens))
+        });
+        assert_eq!(by_model.collect::<BTreeMap<_, _>>(), self.by_model, "cost and tokens by model");
+        assert_eq!(costs.len(), self.by_model.len(), "a model without tokens has a cost");
+        assert_eq!(budget.tokens_used(), self.by_model.values().map(|(_, tokens)| tokens).sum::<u64>());
         // A window is the latest report, not a sum, and separate for each subagent.
         assert_eq!(metrics.context_window.as_ref(), self.windows.get(&None), "the parent's window");
         for (id, subagent) in &scenario.conv.subagents {
@@ -132,7 +137,10 @@ impl Ledger {
                 self.windows.get(&Some(id.clone())),
                 "{id}'s window"
             );
-            assert_eq!(cents(subagent.total_cost_usd), self.by_subagent.get(id).copied().unwrap_or_default());
+            assert_eq!(
+                cents(subagent.usage.total_cost_usd()),
+                self.by_subagent.get(id).copied().unwrap_or_default()
+            );
         }
     }
 

@@ -1,12 +1,16 @@
 //! Budget (decisions 31 and 32).
 
-use pilothouse_domain::SessionEvent;
+use std::collections::BTreeMap;
+
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, PausedReason};
 use pilothouse_domain::value::{
     Capabilities, ContextWindowSnapshot, MessageSource, SessionOutcome, TokenUsage,
 };
+use pilothouse_domain::{SessionEvent, SubAgentId, Usd};
 
-use crate::scenario::{Scenario, asks, call, calls, can_all, completes, message, starts, turn, usd, used};
+use crate::scenario::{
+    Scenario, asks, call, calls, can_all, completes, message, starts, turn, usd, used, used_by,
+};
 
 #[test]
 fn running_totals_are_counted_once() {
@@ -15,8 +19,54 @@ fn running_totals_are_counted_once() {
         .observes(used("0.2"))
         .observes(used("0.1"))
         .observes(used("0.3"))
-        .then(|s| s.conv.session.metrics().total_cost_usd, &usd("0.3"))
+        .then(|s| s.conv.session.metrics().usage.total_cost_usd(), &usd("0.3"))
         .then(|s| s.conv.session.budget().estimated_cost_usd(), &usd("0.3"));
+}
+
+fn costs(by_model: [(&str, &str); 2]) -> BTreeMap<String, Usd> {
+    by_model.into_iter().map(|(model, cost)| (model.to_owned(), usd(cost))).collect()
+}
+
+/// Each report names its model. The costs of the models add up to the total, with those of subagents.
+#[test]
+fn costs_of_a_session_are_counted_under_their_models() {
+    let report = |subagent, model: &str, total| {
+        let AgentFact::Used(mut report) = used_by(subagent, total) else { panic!("another fact") };
+        model.clone_into(&mut report.model);
+        AgentFact::Used(report)
+    };
+    let sub = SubAgentId::parse("sub").unwrap();
+    Scenario::running()
+        .observes(report(None, "large", "0.2"))
+        .observes(report(None, "large", "0.1"))
+        .observes(report(None, "large", "0.3"))
+        .observes(report(Some("sub"), "small", "0.05"))
+        .observes(report(Some("sub"), "large", "0.1"))
+        .then(
+            |s| s.conv.session.metrics().usage.cost_usd_by_model().clone(),
+            &costs([("large", "0.4"), ("small", "0.05")]),
+        )
+        .then(|s| s.conv.session.metrics().usage.total_cost_usd(), &usd("0.45"))
+        .then(|s| s.conv.session.metrics().usage.unattributed_cost_usd(), &Usd::ZERO)
+        .then(
+            |s| s.conv.subagents[&sub].usage.cost_usd_by_model().clone(),
+            &costs([("large", "0.1"), ("small", "0.05")]),
+        );
+}
+
+/// Earlier versions stored the tokens of each model, but only the total of the costs.
+#[test]
+fn cost_of_an_earlier_version_is_of_no_model() {
+    let mut scenario = Scenario::running().observes(used("0.2"));
+    let mut stored = serde_json::to_value(&scenario.conv.session).unwrap();
+    stored["spending"]["metrics"].as_object_mut().unwrap().remove("costUsdByModel").unwrap();
+    scenario.conv.session = serde_json::from_value(stored).unwrap();
+    scenario
+        .then(|s| s.conv.session.metrics().usage.unattributed_cost_usd(), &usd("0.2"))
+        .observes(used("0.5"))
+        .then(|s| s.conv.session.metrics().usage.total_cost_usd(), &usd("0.5"))
+        .then(|s| s.conv.session.metrics().usage.cost_usd_by_model()["m"], &usd("0.3"))
+        .then(|s| s.conv.session.metrics().usage.unattributed_cost_usd(), &usd("0.2"));
 }
 
 #[test]

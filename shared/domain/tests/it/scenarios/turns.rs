@@ -102,9 +102,9 @@ fn subagent_usage_counts_for_it_and_its_parents() {
         .observes(used("0.1"))
         .observes(used_by(Some("sub"), "0.2"))
         .observes(used_by(Some("sub"), "0.3"));
-    assert_eq!(scenario.conv.subagents[&sub].total_cost_usd, usd("0.3"));
+    assert_eq!(scenario.conv.subagents[&sub].usage.total_cost_usd(), usd("0.3"));
     assert_eq!(scenario.conv.subagents[&sub].tool_call_id, Some(call("task-1")));
-    assert_eq!(scenario.conv.session.metrics().total_cost_usd, usd("0.4"));
+    assert_eq!(scenario.conv.session.metrics().usage.total_cost_usd(), usd("0.4"));
     let scenario = scenario
         .observes(AgentFact::SubAgentEnded { subagent: sub.clone(), failure: None })
         .then_events(&["SubAgentSessionCompletedEvent"]);
@@ -117,11 +117,11 @@ fn subagent_usage_counts_for_it_and_its_parents() {
 fn usage_of_an_unannounced_subagent_counts_for_it_too() {
     let scenario = Scenario::running().observes(used_by(Some("late"), "0.2"));
     let sub = &scenario.conv.subagents[&SubAgentId::parse("late").unwrap()];
-    assert_eq!((sub.total_cost_usd, sub.model_id.as_deref()), (usd("0.2"), Some("m")));
-    assert_eq!(scenario.conv.session.metrics().total_cost_usd, usd("0.2"));
+    assert_eq!((sub.usage.total_cost_usd(), sub.model_id.as_deref()), (usd("0.2"), Some("m")));
+    assert_eq!(scenario.conv.session.metrics().usage.total_cost_usd(), usd("0.2"));
     // Its totals keep growing.
     let scenario = scenario.observes(used_by(Some("late"), "0.5"));
-    assert_eq!(scenario.conv.session.metrics().total_cost_usd, usd("0.5"));
+    assert_eq!(scenario.conv.session.metrics().usage.total_cost_usd(), usd("0.5"));
     let failed = SessionEvent::SubAgentFailed {
         sub_agent_id: SubAgentId::parse("late").unwrap(),
         failure_reason: FailureReason::InfrastructureError,
