@@ -34,6 +34,8 @@ pub(crate) fn session() -> SessionView {
             "tokenUsageByModel": { "claude-sonnet-4-5": {
                 "inputTokens": 2345, "outputTokens": 1000, "cacheReadTokens": 9000, "cacheWriteTokens": 0,
             }},
+            "costUsdByModel": { "claude-sonnet-4-5": "0.4" },
+            "unattributedCostUsd": "0.02",
             "contextWindow": {
                 "inputTokens": 50_000, "modelContextLimit": 200_000, "recordedAt": "2026-11-21T20:01:00.000Z",
                 "totalTokens": 50_000, "usagePercent": "25",

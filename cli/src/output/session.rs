@@ -78,6 +78,9 @@ pub fn detail(session: &SessionView, style: Style, now: Timestamp) -> String {
     field("Agent", agent(session));
     field("Deliver", session.deliverables.map(deliverables::counts).unwrap_or_default());
     field("Spent", spent(session));
+    for model in spent_by_model(session) {
+        field("", model);
+    }
     field("Chain", chain(session));
     if let Some(window) = &session.metrics.context_window {
         let limit = window.snapshot.model_context_limit;
@@ -163,6 +166,26 @@ fn spent(session: &SessionView) -> String {
     } else {
         format!("{tokens}, {} over", money::usd(budget.overshoot_usd))
     }
+}
+
+/// A line for each model, and one for the cost that has none.
+fn spent_by_model(session: &SessionView) -> Vec<String> {
+    let metrics = &session.metrics;
+    let models = metrics.token_usage_by_model.iter().map(|(model, tokens)| {
+        let cost = metrics.cost_usd_by_model.get(model);
+        let cost = cost.map(|cost| format!("{}, ", money::usd(*cost))).unwrap_or_default();
+        format!(
+            "{}: {cost}{} in, {} out, {} read from cache, {} written to cache",
+            line(model, 100),
+            tokens.input_tokens,
+            tokens.output_tokens,
+            tokens.cache_read_tokens,
+            tokens.cache_write_tokens
+        )
+    });
+    let rest =
+        metrics.unattributed_cost_usd.map(|cost| format!("not recorded by model: {}", money::usd(cost)));
+    models.chain(rest).collect()
 }
 
 /// The chain with the previous and the next session.
@@ -256,6 +279,8 @@ Objective  Make the tests pass. All of them.
 Directory  /home/me/app
 Agent      script on claude-sonnet-4-5
 Spent      $0.42 of $5.00 (8.4 %), 12345 tokens
+           claude-sonnet-4-5: $0.40, 2345 in, 1000 out, 9000 read from cache, 0 written to cache
+           not recorded by model: $0.02
 Context    25 % (50000 of 200000 tokens)
 Turns      1
 Labels     team=core
