@@ -9,6 +9,7 @@ import { useStore } from '../live/store'
 import { Button, Card, Choice, Empty, s } from '../ui'
 import { download } from '../ui/download'
 import { add, compareAmounts, dollars, share } from '../ui/money'
+import { UsageTable, usageByModel } from './usage'
 import c from './screens.module.css'
 
 /** The local day of a time, as a text that sorts by time. */
@@ -27,23 +28,44 @@ function quoted(text: string): string {
   return `"${safe.replaceAll('"', '""')}"`
 }
 
-function exportCsv(sessions: readonly SessionSummary[]): void {
-  const lines = sessions.map(({ id, name, status, createdAt, totalCostUsd, hardCapUsd }) =>
-    [id, name, status, createdAt, totalCostUsd, hardCapUsd].map(quoted).join(','),
-  )
-  const text = ['session,name,status,created,spent_usd,cap_usd', ...lines].join('\n')
-  download(new Blob([text], { type: 'text/csv' }), 'pilothouse-costs.csv')
+const COLUMNS = [
+  ...['session', 'name', 'status', 'created', 'project', 'labels', 'model'],
+  ...['input_tokens', 'output_tokens', 'cache_read_tokens', 'cache_write_tokens', 'spent_usd', 'cap_usd'],
+]
+
+/** The rows of a session: one for each model, and one for the cost without a model. `spent_usd` adds up to the spend of the session. */
+function rowsOf(session: SessionSummary, projects: ReadonlyMap<string, string>): string[][] {
+  const { id, name, status, createdAt, project, labels, hardCapUsd } = session
+  const projectId = project?.projectId ?? ''
+  const common = [
+    ...[id, name, status, createdAt, projects.get(projectId) ?? projectId],
+    Object.entries(labels)
+      .map(([label, value]) => `${label}=${value}`)
+      .join('; '),
+  ]
+  const { models, unattributed } = usageByModel([session])
+  const rows = models.map(({ model, tokens, cost }) => {
+    const counts = [tokens.inputTokens, tokens.outputTokens, tokens.cacheReadTokens, tokens.cacheWriteTokens]
+    return [...common, model, ...counts.map(String), cost ?? '', hardCapUsd]
+  })
+  if (unattributed !== '0' || rows.length === 0) rows.push([...common, '', '', '', '', '', unattributed, hardCapUsd])
+  return rows
+}
+
+function exportCsv(sessions: readonly SessionSummary[], projects: ReadonlyMap<string, string>): void {
+  const lines = sessions.flatMap((session) => rowsOf(session, projects)).map((row) => row.map(quoted).join(','))
+  download(new Blob([[COLUMNS.join(','), ...lines].join('\n')], { type: 'text/csv' }), 'pilothouse-costs.csv')
 }
 
 const DAYS = [7, 30, 90] as const
 
-/** The spend of the sessions of a period. A session counts for the day on which it was created. */
+/** The spend of the sessions of a period. The server does not record the day of spend, so a session counts for the day of its creation. */
 export function CostsScreen() {
   const { sessions, isLoaded } = useStore(roster)
   const [days, setDays] = useState<number>(30)
   const portfolio = useQuery(portfolioQuery)
   const [today] = useState(() => Date.now())
-  const { chosen, byDay } = useMemo(() => {
+  const { chosen, byDay, usage } = useMemo(() => {
     const onDay = new Map<string, SessionSummary[]>()
     for (let back = days - 1; back >= 0; back--) {
       const date = new Date(today)
@@ -58,12 +80,12 @@ export function CostsScreen() {
       onDay.get(day)?.push(session)
     }
     const byDay = [...onDay].map(([day, sessions]) => ({ day, spent: sum(sessions) }))
-    return { chosen, byDay }
+    return { chosen, byDay, usage: usageByModel(chosen) }
   }, [sessions, days, today])
   const most = byDay.reduce((most, { spent }) => (compareAmounts(spent, most) > 0 ? spent : most), '0')
   const dearest = chosen.toSorted((a, b) => compareAmounts(b.totalCostUsd, a.totalCostUsd)).slice(0, 50)
   const save = () => {
-    exportCsv(chosen)
+    exportCsv(chosen, new Map(portfolio.data?.items.map(({ projectId, name }) => [projectId, name])))
   }
   useActions(chosen.length === 0 ? [] : [{ label: 'Export the costs as CSV', run: save }])
   return (
@@ -107,7 +129,13 @@ export function CostsScreen() {
           <span>{byDay[0]?.day}</span>
           <span>{byDay.at(-1)?.day}</span>
         </div>
+        <p className={`${s.muted ?? ''} ${s.small ?? ''}`}>All spend of a session counts for the day on which it was created.</p>
       </Card>
+      {usage.models.length > 0 && (
+        <Card title="By model">
+          <UsageTable usage={usage} />
+        </Card>
+      )}
       {(portfolio.data?.items.length ?? 0) > 0 && (
         <Card title="By project">
           <table className={s.table}>

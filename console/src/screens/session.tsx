@@ -18,6 +18,7 @@ import { DecisionCard } from './decision'
 import { BudgetEditor } from './budget'
 import { Timeline } from './timeline'
 import { useControlHistory } from './control'
+import { UsageTable, usageByModel } from './usage'
 import { LIFECYCLE, possibleRequests, request, type Lifecycle } from './lifecycle'
 import c from './screens.module.css'
 
@@ -189,6 +190,7 @@ function Money({ session, follower }: { session: SessionView; follower: SessionF
   const { budget, metrics } = session
   const [isEditing, setEditing] = useState(false)
   const { contextWindow } = metrics
+  const usage = usageByModel([metrics])
   const edit = () => {
     setEditing(true)
   }
@@ -224,15 +226,8 @@ function Money({ session, follower }: { session: SessionView; follower: SessionF
             <Meter percent={Number(contextWindow.usagePercent)} label="Context window" />
           </div>
         )}
+        {usage.models.length > 0 && <UsageTable usage={usage} />}
         <dl className={s.facts}>
-          {Object.entries(metrics.tokenUsageByModel).map(([model, usage]) => (
-            <div key={model} style={{ display: 'contents' }}>
-              <dt>{model}</dt>
-              <dd className={s.number}>
-                {usage.inputTokens.toLocaleString()} in, {usage.outputTokens.toLocaleString()} out
-              </dd>
-            </div>
-          ))}
           <dt>Turns</dt>
           <dd className={s.number}>{metrics.turnCount}</dd>
         </dl>
