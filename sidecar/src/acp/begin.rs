@@ -8,6 +8,7 @@ use pilothouse_wire::command::Begin;
 use super::capabilities;
 use super::conversation_file::ConversationFile;
 use super::driver::Driver;
+use super::file_requests::FileRequests;
 use super::introduction::introduction;
 use super::limit::Spending;
 use super::options::{self, Launch};
@@ -105,7 +106,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         verdicts: Verdicts::default(),
         terminals: Terminals::new(folder.clone(), processes.clone()),
         folder,
-        files,
+        files: FileRequests::new(files),
         processes,
         messages: Messages::default(),
         turn: None,

@@ -26,7 +26,6 @@ use crate::kit::json::text;
 use crate::kit::notices::notice;
 use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE, OWN_TOOLS, is_exempt};
 use crate::kit::turns::DriverExit;
-use crate::process::in_process::AgentThread;
 
 impl Driver {
     pub(super) async fn handle_request(
@@ -51,10 +50,10 @@ impl Driver {
                     let read = folder.read(&request.path, request.line, request.limit);
                     read.map(ReadTextFileResponse::new).map_err(|e| e.to_string())
                 };
-                with_files(self.files.clone(), responder, read).await;
+                self.queue_file_request(responder, read);
             }
-            "fs/write_text_file" => return self.gate(Gated::Write(parameters), responder).await,
-            "terminal/create" => return self.gate(Gated::Terminal(parameters), responder).await,
+            "fs/write_text_file" => return self.gate(Gated::Write(parameters), responder),
+            "terminal/create" => return self.gate(Gated::Terminal(parameters), responder),
             "terminal/output" => {
                 respond_with(responder, parameters, |request: Value| {
                     self.terminals.output(terminal(&request))
@@ -92,7 +91,7 @@ impl Driver {
         Ok(())
     }
 
-    pub(super) async fn write_file(&mut self, parameters: Value, responder: Responder) {
+    pub(super) fn write_file(&mut self, parameters: Value, responder: Responder) {
         let (folder, idle) = (self.folder.clone(), self.turn.is_none());
         let write = move || {
             if idle {
@@ -103,7 +102,20 @@ impl Driver {
             folder.write(&request.path, &request.content).map_err(|e| e.to_string())?;
             Ok(WriteTextFileResponse::new())
         };
-        with_files(self.files.clone(), responder, write).await;
+        self.queue_file_request(responder, write);
+    }
+
+    /// Carries out a request for a file beside the driver, with the rights of the agent's user.
+    fn queue_file_request<Response: Serialize + 'static>(
+        &mut self,
+        responder: Responder,
+        carry_out: impl FnOnce() -> Result<Response, String> + Send + 'static,
+    ) {
+        let work = move || serde_json::to_value(carry_out()?).map_err(|e| e.to_string());
+        self.files.push(work, move |response| match response {
+            Ok(response) => respond(responder, response),
+            Err(why) => refuse(responder, &why),
+        });
     }
 
     pub(super) fn create_terminal(&mut self, parameters: Value, responder: Responder) {
@@ -296,21 +308,5 @@ fn send(responder: Responder, response: &impl Serialize) {
     match serde_json::to_value(response) {
         Ok(response) => respond(responder, response),
         Err(e) => refuse(responder, &e.to_string()),
-    }
-}
-
-/// Accesses files with the rights of the agent's user, and responds with the result.
-async fn with_files<T: Serialize + Send + 'static>(
-    files: Option<AgentThread>,
-    responder: Responder,
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
-) {
-    let done = match files {
-        Some(files) => files.run(async move { work() }).await.unwrap_or_else(|e| Err(e.to_string())),
-        None => work(),
-    };
-    match done {
-        Ok(response) => send(responder, &response),
-        Err(why) => refuse(responder, &why),
     }
 }

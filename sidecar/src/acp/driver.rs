@@ -15,6 +15,7 @@ use super::agents::Advertised;
 use super::capabilities;
 use super::connection::{Connection, Inbound};
 use super::conversation_file::{Conversation, ConversationFile};
+use super::file_requests::FileRequests;
 use super::files::Folder;
 use super::limit::Spending;
 use super::requests::{Answered, Requests};
@@ -34,7 +35,6 @@ use crate::kit::start::ConfirmedStops;
 use crate::kit::turns::DriverExit;
 use crate::own_tools::Requests as OwnRequests;
 use crate::process::Processes;
-use crate::process::in_process::AgentThread;
 
 /// How long to wait for streamed input of a call before the call is published.
 const STREAMED: Duration = Duration::from_millis(500);
@@ -62,8 +62,7 @@ pub(super) struct Driver {
     pub(super) authorizer: Option<Authorizer>,
     pub(super) verdicts: Verdicts,
     pub(super) folder: Folder,
-    /// Accesses files with the agent's rights, if the agent runs as another user or is confined.
-    pub(super) files: Option<AgentThread>,
+    pub(super) files: FileRequests,
     pub(super) processes: Processes,
     pub(super) terminals: Terminals,
     pub(super) messages: Messages,
@@ -95,6 +94,8 @@ enum DriverEvent {
     Command(Option<AgentCommand>),
     Inbound(Inbound),
     Verdict(GatedRequest, Authorization),
+    /// A request for a file was carried out.
+    FileAnswered,
     /// Time to publish calls with streamed input.
     Streamed,
     /// The time for the agent to announce a call that it asks about is over.
@@ -142,7 +143,7 @@ impl Driver {
             if !self.paused
                 && let Some((request, decision)) = self.verdicts.decided.pop_front()
             {
-                self.settle(request, decision).await;
+                self.settle(request, decision);
                 continue;
             }
             match self.next_event().await {
@@ -153,6 +154,7 @@ impl Driver {
                 DriverEvent::Verdict(request, authorization) => {
                     self.verdict_arrived(request, authorization).await?;
                 }
+                DriverEvent::FileAnswered => {}
                 DriverEvent::Streamed => {
                     self.publish_calls_at = None;
                     let events = self.translator.publish_streamed_calls();
@@ -168,7 +170,8 @@ impl Driver {
     async fn next_event(&mut self) -> DriverEvent {
         let (give_up, tools_end) = (self.gives_up_at(), self.tools_end_at());
         let announced = self.requests.announced_until();
-        let Self { agent, commands, paused, publish_calls_at, verdicts, .. } = self;
+        let Self { agent, commands, files, paused, publish_calls_at, verdicts, .. } = self;
+        let is_full = files.is_full();
         let heard = async {
             match agent {
                 Some(agent) => agent.inbound.next().await,
@@ -178,9 +181,11 @@ impl Driver {
         tokio::select! {
             biased;
             command = commands.recv() => DriverEvent::Command(command),
+            // Before the messages, so that a steady flow of them does not keep the requests waiting.
+            () = files.advance(), if !*paused => DriverEvent::FileAnswered,
             // After a pause, the turn publishes no events (decision 15). Messages that the agent sent before it are
             // published after the resume.
-            inbound = heard, if !*paused => DriverEvent::Inbound(inbound),
+            inbound = heard, if !*paused && !is_full => DriverEvent::Inbound(inbound),
             Some((request, authorization)) = verdicts.next(), if !*paused => {
                 DriverEvent::Verdict(request, authorization)
             }
@@ -361,7 +366,7 @@ impl Driver {
                     Answered::Decided(request, decision) if self.paused => {
                         self.verdicts.decided.push_back((*request, decision));
                     }
-                    Answered::Decided(request, decision) => self.settle(*request, decision).await,
+                    Answered::Decided(request, decision) => self.settle(*request, decision),
                     Answered::Responded => {}
                 }
                 Ok(reply.done().await?)

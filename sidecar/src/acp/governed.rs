@@ -21,10 +21,10 @@ impl Driver {
     }
 
     /// Carries out a request for a file or a command, once it is allowed.
-    pub(super) async fn gate(&mut self, what: Gated, responder: Responder) -> Result<(), DriverExit> {
+    pub(super) fn gate(&mut self, what: Gated, responder: Responder) -> Result<(), DriverExit> {
         let is_live = self.turn.as_ref().is_some_and(|turn| !turn.is_ending());
         if !self.is_governed() || !is_live {
-            self.carry_out(what, responder).await;
+            self.carry_out(what, responder);
             return Ok(());
         }
         self.question_count += 1;
@@ -40,11 +40,11 @@ impl Driver {
         match (proposed, covered) {
             (Some(_), Some(covered)) => {
                 self.verdicts.permitted.remove(covered);
-                self.carry_out(what, responder).await;
+                self.carry_out(what, responder);
             }
             (Some(call), None) => self.authorize(GatedRequest { what, call, responder }),
             // The parameters are not valid, which the response will say.
-            (None, _) => self.carry_out(what, responder).await,
+            (None, _) => self.carry_out(what, responder),
         }
         Ok(())
     }
@@ -67,8 +67,8 @@ impl Driver {
             return Ok(());
         }
         match authorization {
-            Authorization::Allow => self.settle(request, OwnerDecision::Allow(None)).await,
-            Authorization::Deny(why) => self.settle(request, OwnerDecision::Deny(why)).await,
+            Authorization::Allow => self.settle(request, OwnerDecision::Allow(None)),
+            Authorization::Deny(why) => self.settle(request, OwnerDecision::Deny(why)),
             Authorization::Ask(verdict) => {
                 let GatedRequest { what, call, responder } = request;
                 let governed = GovernedCall {
@@ -89,7 +89,7 @@ impl Driver {
     }
 
     /// Carries out the decision on a request.
-    pub(super) async fn settle(&mut self, request: GatedRequest, decision: OwnerDecision) {
+    pub(super) fn settle(&mut self, request: GatedRequest, decision: OwnerDecision) {
         let GatedRequest { what, call, responder } = request;
         match (what, decision) {
             (Gated::Permission(options), OwnerDecision::Allow(_)) => {
@@ -100,14 +100,14 @@ impl Driver {
                 // The protocol has no field for the reason.
                 respond(responder, selected(refusing(&options)));
             }
-            (what, OwnerDecision::Allow(_)) => self.carry_out(what, responder).await,
+            (what, OwnerDecision::Allow(_)) => self.carry_out(what, responder),
             (_, OwnerDecision::Deny(why)) => refuse(responder, &why),
         }
     }
 
-    async fn carry_out(&mut self, what: Gated, responder: Responder) {
+    fn carry_out(&mut self, what: Gated, responder: Responder) {
         match what {
-            Gated::Write(parameters) => self.write_file(parameters, responder).await,
+            Gated::Write(parameters) => self.write_file(parameters, responder),
             Gated::Terminal(parameters) => self.create_terminal(parameters, responder),
             Gated::Permission(options) => respond(responder, selected(allowing(&options))),
         }

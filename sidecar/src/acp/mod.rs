@@ -18,7 +18,7 @@
 //! | [`permissions`], [`requests`], [`responses`] | requests of the agent to its owner |
 //! | [`verdicts`], [`governed`], [`gated_call`] | requests that need a verdict of the control plane |
 //! | [`delegation`] | subagents that the brief does not allow |
-//! | [`files`], [`terminals`] | file and command requests of the agent, limited to the working directory |
+//! | [`files`], [`file_requests`], [`terminals`] | file and command requests of the agent, limited to the working directory |
 //!
 //! `docs/adapters.md` lists what the adapter supports with which agent.
 
@@ -36,6 +36,7 @@ mod conversation_file;
 mod delegation;
 mod driver;
 mod environment;
+mod file_requests;
 mod files;
 mod gated_call;
 mod governed;

@@ -51,6 +51,7 @@ impl Driver {
         if let Some(agent) = self.agent.take() {
             agent.end().await;
         }
+        self.files.cancel().await;
     }
 
     /// Applies a new configuration between turns by restarting the agent in the same conversation. If it does not

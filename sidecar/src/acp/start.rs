@@ -80,9 +80,8 @@ impl Starter {
         launch: Launch,
         prices: ModelRegistry,
     ) -> Result<Self, String> {
-        let folder = Folder::open(Path::new(&run.request.working_directory)).map_err(|e| {
-            format!("failed to use the working directory {}: {e}", run.request.working_directory)
-        })?;
+        let folder = Folder::open(Path::new(&run.request.working_directory))
+            .map_err(|e| format!("failed to use the working directory: {e}"))?;
         let tools = |e: std::io::Error| format!("failed to serve the agent's own tools: {e}");
         let tool_server = own_tools.serve(run).map_err(tools)?;
         let own_tools = tool_server.mcp_server_config().map_err(tools)?.to_acp();

@@ -19,8 +19,8 @@ const STOPPED: Duration = Duration::from_secs(10);
 const PERIOD: Duration = Duration::from_millis(10);
 
 impl Driver {
-    /// Stops the agent and its descendants. Acknowledged when the system reports all processes as stopped, so that no
-    /// call is running.
+    /// Stops the agent and its descendants. Acknowledged when the system reports all processes as stopped and no file
+    /// is accessed for the agent, so that no call is running.
     pub(super) async fn pause(&mut self, reply: Reply) -> Result<(), DriverExit> {
         let until = Instant::now() + STOPPED;
         loop {
@@ -35,13 +35,13 @@ impl Driver {
         }
     }
 
-    /// Returns whether all processes are stopped.
+    /// Returns whether all processes are stopped, and no request for a file runs.
     pub(super) fn suspend(&mut self) -> bool {
         self.paused = true;
         let mut handles: Vec<_> = self.agent.iter().map(|agent| agent.process.handle()).collect();
         handles.extend(self.terminals.handles());
         handles.iter().for_each(ProcessHandle::pause);
-        handles.iter().all(ProcessHandle::is_stopped)
+        handles.iter().all(ProcessHandle::is_stopped) && self.files.is_idle()
     }
 
     pub(super) fn resume_agent(&mut self) {
@@ -95,6 +95,7 @@ impl Driver {
         let in_call = self.translator.calls.any_open();
         let mut new = Interrupt::new(reply, self.cancel, in_call);
         new.withdrew = self.cancel_requests();
+        new.withdrew |= self.files.cancel().await;
         let (interrupt, answered) = match (&mut self.turn, &mut self.compaction) {
             (Some(turn), _) => {
                 let answered = turn.is_answered_or_waits();
@@ -144,6 +145,7 @@ impl Driver {
         if let Some(agent) = self.agent.take() {
             agent.kill().await;
         }
+        self.files.cancel().await;
         Ok(self
             .events
             .emit(notice("agent_killed", format!("{why}; the next message starts it again")))
@@ -156,6 +158,7 @@ impl Driver {
         let Some(mut agent) = self.agent.take() else { return Ok(()) };
         let exit_reason = agent.process.exit_reason().await;
         agent.end().await;
+        self.files.cancel().await;
         if self.turn.as_ref().is_some_and(|turn| turn.interrupt.is_none() && turn.waits_for_model) {
             // No prompt runs, so no work is lost.
             let summary =

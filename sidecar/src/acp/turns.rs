@@ -118,6 +118,8 @@ impl Driver {
         number: u64,
         response: Result<Value, Error>,
     ) -> Result<(), DriverExit> {
+        // Files that the agent has not waited for belong to the turn.
+        self.files.finish().await;
         if self.compaction.as_ref().is_some_and(|compaction| compaction.number == number) {
             return self.compacted(response).await;
         }
@@ -180,6 +182,7 @@ impl Driver {
     pub(super) async fn end_turn_when_subagents_have(&mut self) -> Result<(), DriverExit> {
         let answered = self.turn.as_ref().and_then(|turn| turn.answered);
         let Some(outcome) = answered.filter(|_| !self.translator.subagents_work()) else { return Ok(()) };
+        self.files.finish().await;
         let events = self.translator.end_turn("the turn ended without its result");
         self.emit(events).await?;
         if self.turn.as_ref().is_some_and(|turn| turn.interrupt.is_none()) {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -111,16 +111,25 @@ impl DirEntryHandle {
             .collect()
     }
 
-    /// Writes a file atomically. An existing file keeps its permissions. Returns whether it existed.
+    /// Writes a file atomically. An existing file keeps its permissions, and its owner if this process may set it.
+    /// Returns whether the file existed.
     pub fn replace(&self, content: &[u8]) -> Result<bool, WorkspaceError> {
+        self.replace_by(|file| file.write_all(content))
+    }
+
+    /// As [`Self::replace`], with the content that `write` writes. If it fails, the file keeps its old content.
+    pub(super) fn replace_by(
+        &self,
+        write: impl FnOnce(&mut File) -> std::io::Result<()>,
+    ) -> Result<bool, WorkspaceError> {
         let failed = |source| WorkspaceError::io(&self.relative, source);
         let Some(name) = &self.name else { return Err(self.kind("a folder")) };
-        let permissions = match self.open() {
-            Ok(old) => Some(self.metadata(&old)?.permissions()),
+        let old = match self.open() {
+            Ok(old) => Some(self.metadata(&old)?),
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error),
         };
-        if permissions.as_ref().is_some_and(std::fs::Permissions::readonly) {
+        if old.as_ref().is_some_and(|old| old.permissions().readonly()) {
             return Err(failed(Errno::EACCES.into()));
         }
         let unfinished = format!(".{}.unfinished", uuid::Uuid::now_v7().simple());
@@ -129,13 +138,8 @@ impl DirEntryHandle {
         let file =
             openat(&self.dir, unfinished.as_str(), flags, mode).map_err(|errno| failed(errno.into()))?;
         let mut file = File::from(file);
-        let existed = permissions.is_some();
-        let written = file.write_all(content).and_then(|()| match permissions {
-            Some(permissions) => {
-                file.set_permissions(std::fs::Permissions::from_mode(permissions.mode() & 0o7777))
-            }
-            None => Ok(()),
-        });
+        let written =
+            write(&mut file).and_then(|()| old.as_ref().map_or(Ok(()), |old| take_attributes(&file, old)));
         let placed = written.and_then(|()| {
             renameat(&self.dir, unfinished.as_str(), &self.dir, name.as_os_str()).map_err(Into::into)
         });
@@ -143,7 +147,7 @@ impl DirEntryHandle {
             _ = unlinkat(&self.dir, unfinished.as_str(), UnlinkatFlags::NoRemoveDir);
             failed(error)
         })?;
-        Ok(existed)
+        Ok(old.is_some())
     }
 
     fn metadata(&self, file: &File) -> Result<Metadata, WorkspaceError> {
@@ -153,4 +157,16 @@ impl DirEntryHandle {
     fn kind(&self, what: &'static str) -> WorkspaceError {
         WorkspaceError::Kind { path: self.relative.display().to_string(), what }
     }
+}
+
+/// Gives a file the owner and the permissions of the file that it replaces.
+fn take_attributes(file: &File, old: &Metadata) -> std::io::Result<()> {
+    let new = file.metadata()?;
+    if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+        // Only root may give a file away. Others may at least give it to another of their groups.
+        let given = fchown(file, Some(old.uid()), Some(old.gid()));
+        _ = given.or_else(|_| fchown(file, None, Some(old.gid())));
+    }
+    // Follows, because a new owner clears some permissions.
+    file.set_permissions(std::fs::Permissions::from_mode(old.mode() & 0o7777))
 }

@@ -1,6 +1,6 @@
 use std::fs;
-use std::io::Read;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
@@ -178,6 +178,47 @@ fn file_is_written_atomically_and_keeps_its_permissions() {
     assert_eq!(fs::read_to_string(root.join("later/file")).unwrap(), "written");
     let names = fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     assert_eq!(names.filter(|name| name.contains("unfinished")).count(), 0);
+}
+
+#[test]
+fn failed_write_keeps_the_old_content() {
+    let fixture = Fixture::new();
+    let root = fixture.workspace.root();
+    let failed = fixture.workspace.find_to_write("a/b/file").unwrap().replace_by(|file| {
+        file.write_all(b"half")?;
+        Err(std::io::ErrorKind::StorageFull.into())
+    });
+    assert!(matches!(failed, Err(WorkspaceError::Io { .. })), "{failed:?}");
+    assert_eq!(fs::read_to_string(root.join("a/b/file")).unwrap(), "inside");
+    assert_eq!(fs::read_dir(root.join("a/b")).unwrap().count(), 1, "the unfinished file is left");
+}
+
+#[test]
+fn replaced_file_keeps_its_owner() {
+    let fixture = Fixture::new();
+    let file = fixture.workspace.root().join("file");
+    if !nix::unistd::geteuid().is_root() {
+        println!("not tested: only root can give a file to another user");
+        return;
+    }
+    chown(&file, Some(10_002), Some(10_003)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o4750)).unwrap();
+    assert!(fixture.write("file").unwrap());
+    let metadata = fs::metadata(&file).unwrap();
+    assert_eq!((metadata.uid(), metadata.gid()), (10_002, 10_003));
+    assert_eq!(metadata.mode() & 0o7777, 0o4750);
+}
+
+#[test]
+fn entry_whose_folder_was_exchanged_is_written_in_that_folder() {
+    let fixture = Fixture::new();
+    let root = fixture.workspace.root();
+    let entry = fixture.workspace.find_to_write("a/b/secret").unwrap();
+    fs::rename(root.join("a/b"), root.join("moved")).unwrap();
+    symlink(fixture.dir.path(), root.join("a/b")).unwrap();
+    assert!(!entry.replace(b"written").unwrap());
+    assert_eq!(fs::read_to_string(root.join("moved/secret")).unwrap(), "written");
+    fixture.assert_untouched();
 }
 
 #[test]
