@@ -44,6 +44,12 @@ fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
+/// A random number from 0 to 1.
+pub(crate) fn random_fraction() -> f64 {
+    let number = u32::try_from(random() >> 32).unwrap_or(u32::MAX);
+    f64::from(number) / f64::from(u32::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

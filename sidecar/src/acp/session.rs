@@ -21,7 +21,7 @@ use super::options::Launch;
 use super::prompt::Prompt;
 use crate::kit::json::{list, one_line, text};
 use crate::kit::notices::{limits_left_out, notice, sub_agents_left_out};
-use crate::kit::outage::is_transient;
+use crate::kit::outage::{self, is_transient};
 
 /// The agent may have to start a whole runtime.
 const INITIALIZE: Duration = Duration::from_mins(1);
@@ -196,8 +196,17 @@ pub(super) fn refuses_conversation(error: &Error) -> bool {
 
 /// Whether the agent's model does not answer for some time.
 pub(super) fn is_outage(error: &Error) -> bool {
+    !demands_authentication(error) && is_transient(&message_and_data(error))
+}
+
+/// The delay after which the model's provider may answer again.
+pub(super) fn requested_delay(error: &Error) -> Option<Duration> {
+    outage::requested_delay(&message_and_data(error))
+}
+
+fn message_and_data(error: &Error) -> String {
     let data = error.data.as_ref().map(Value::to_string).unwrap_or_default();
-    !demands_authentication(error) && is_transient(&format!("{} {data}", error.message))
+    format!("{} {data}", error.message)
 }
 
 pub(super) fn demands_authentication(error: &Error) -> bool {

@@ -243,6 +243,9 @@ impl Driver {
         if let Some(turn) = &mut self.turn {
             turn.waits_for_model = true;
         }
+        if let Some(delay) = session::requested_delay(error) {
+            self.outage.wait_at_least(delay);
+        }
         let message = Some(session::failed("session/prompt", error));
         let unavailable = RawEvent::ModelUnavailable { message, retry_at: self.outage.retry_at() };
         self.emit(vec![unavailable]).await

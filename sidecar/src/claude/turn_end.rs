@@ -1,6 +1,8 @@
 //! Inspects events before they are published: tracks the cost and the context window of the conversation, and handles
 //! the end of a turn.
 
+use std::time::Duration;
+
 use pilothouse_domain::value::{ContextPolicy, SessionOutcome};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::{AssistantContent, HandoffDocument, SessionEnd, UsageUpdate};
@@ -10,6 +12,7 @@ use super::driver::Driver;
 use crate::adapter::AdapterError;
 use crate::kit::conversation_summary::{ConversationSummary, MAX_LAST_TEXT, end_of};
 use crate::kit::handoff;
+use crate::kit::json::count;
 use crate::kit::usage::Window;
 
 /// Fill level of the context window at which the agent is asked for its handoff document. Claude Code refuses prompts
@@ -26,6 +29,12 @@ impl Driver {
         for mut event in events {
             match &mut event {
                 RawEvent::ModelUnavailable { retry_at, .. } => *retry_at = self.outage.retry_at(),
+                RawEvent::Notice { name, detail: Some(retry), .. } if name.as_str() == "api_retry" => {
+                    // The result of the last attempt names no delay.
+                    if let Some(delay) = count(retry, "retry_delay_ms") {
+                        self.outage.wait_at_least(Duration::from_millis(delay));
+                    }
+                }
                 RawEvent::TurnStarted { .. } => {
                     self.turn_text.clear();
                     if let Some(process) = &mut self.process {

@@ -8,6 +8,7 @@ use pilothouse_domain::Timestamp;
 use tokio::time::Instant;
 
 use crate::clock::now;
+use crate::retry::random_fraction;
 
 /// The first delay is long, because the agent has already used up its own retries.
 const POLICY: RetryPolicy = RetryPolicy {
@@ -22,21 +23,60 @@ const POLICY: RetryPolicy = RetryPolicy {
 pub(crate) struct Outage {
     began: Option<Instant>,
     attempts: u32,
+    /// The delay that the provider requested since the last attempt.
+    requested: Option<Duration>,
 }
 
 impl Outage {
     /// When to try again after a failed attempt. `None`: the owner decides.
     pub(crate) fn retry_at(&mut self) -> Option<Timestamp> {
+        self.delay(random_fraction()).map(|delay| now() + delay)
+    }
+
+    /// `random`, from 0 to 1, spreads the attempts of several agents.
+    fn delay(&mut self, random: f64) -> Option<Duration> {
         let elapsed = self.began.get_or_insert_with(Instant::now).elapsed();
-        // The pause and the resume take different times, which spreads the attempts of several agents.
-        let delay = POLICY.delay(self.attempts, None, elapsed, 0.0)?;
+        let requested = self.requested.take();
+        let own = POLICY.delay(self.attempts, None, elapsed, random)?;
+        let delay = match requested {
+            Some(_) => own.max(POLICY.delay(self.attempts, requested, elapsed, random)?),
+            None => own,
+        };
         self.attempts += 1;
-        Some(now() + delay)
+        Some(delay)
+    }
+
+    /// The provider requests a delay: the next attempt is not earlier.
+    pub(crate) const fn wait_at_least(&mut self, delay: Duration) {
+        self.requested = Some(delay);
     }
 
     pub(crate) fn answered(&mut self) {
         *self = Self::default();
     }
+}
+
+/// The delay that an error of a provider requests, such as `"retryDelay": "34s"` of Google or `retry-after: 20`. Other names of it are
+/// unknown, because the Agent Client Protocol has no field for it.
+pub(crate) fn requested_delay(error: &str) -> Option<Duration> {
+    // Errors contain JSON in strings, in several styles of names.
+    let error: String = error
+        .to_lowercase()
+        .chars()
+        .filter(|c| !c.is_whitespace() && !matches!(c, '"' | '\'' | '\\' | '_' | '-'))
+        .collect();
+    ["retrydelay", "retryafter"].iter().find_map(|name| {
+        let (_, rest) = error.split_once(name)?;
+        let (in_milliseconds, rest) = match rest.strip_prefix("ms") {
+            Some(rest) => (true, rest),
+            None => (false, rest.strip_prefix("seconds").unwrap_or(rest)),
+        };
+        let rest = rest.strip_prefix([':', '='])?;
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, unit) = rest.split_at(end);
+        let factor = if in_milliseconds || unit.starts_with("ms") { 0.001 } else { 1.0 };
+        Duration::try_from_secs_f64(number.parse::<f64>().ok()? * factor).ok()
+    })
 }
 
 pub(crate) const fn is_transient_status(status: u64) -> bool {
@@ -95,12 +135,7 @@ mod tests {
         let mut outage = Outage::default();
         let mut waited = Duration::ZERO;
         let mut delays = Vec::new();
-        loop {
-            let before = now();
-            let Some(at) = outage.retry_at() else { break };
-            let millis = u64::try_from(at.as_millis() - before.as_millis()).unwrap();
-            // The wall clock advances a little between the two calls.
-            let delay = Duration::from_secs((millis + 500) / 1000);
+        while let Some(delay) = outage.delay(0.0) {
             delays.push(delay.as_secs());
             waited += delay;
             tokio::time::advance(delay).await;
@@ -109,6 +144,54 @@ mod tests {
         assert!(waited > Duration::from_hours(5) && waited <= Duration::from_hours(6), "{waited:?}");
         outage.answered();
         assert!(outage.retry_at().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_of_several_agents_are_spread() {
+        let earliest = now().as_millis();
+        let times: Vec<_> =
+            (0..50).map(|_| Outage::default().retry_at().unwrap().as_millis() - earliest).collect();
+        let (first, last) = (times.iter().min().unwrap(), times.iter().max().unwrap());
+        // The wall clock advances a little meanwhile.
+        assert!(*first >= 30_000 && *last < 70_000, "{times:?}");
+        assert!(last - first > 10_000, "{times:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempt_is_not_earlier_than_the_provider_requests() {
+        let mut outage = Outage::default();
+        outage.wait_at_least(Duration::from_mins(20));
+        assert_eq!(outage.delay(0.0), Some(Duration::from_mins(20)));
+        assert_eq!(outage.delay(0.0), Some(Duration::from_mins(2)), "a request is for one attempt");
+        outage.wait_at_least(Duration::from_secs(1));
+        assert_eq!(outage.delay(0.0), Some(Duration::from_mins(4)));
+        outage.wait_at_least(Duration::from_hours(7));
+        assert_eq!(outage.delay(0.0), None, "the owner decides");
+    }
+
+    #[test]
+    fn requested_delay_is_found_in_an_error() {
+        for (error, seconds) in [
+            (
+                r#"{"details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34s"}]}"#,
+                34.0,
+            ),
+            (r#"{"details":"{\"error\":{\"retryDelay\":\"1.5s\"}}"}"#, 1.5),
+            ("429 Too Many Requests (retry-after: 20)", 20.0),
+            (r#"{"retry_after": 7, "status": 429}"#, 7.0),
+            (r#"{"retryAfterMs":2500}"#, 2.5),
+            ("retry_delay = 250ms", 0.25),
+        ] {
+            assert_eq!(requested_delay(error), Some(Duration::from_secs_f64(seconds)), "{error}");
+        }
+        for error in [
+            "429 Too Many Requests",
+            "retry after some time",
+            "retry-after: Wed, 21 Oct 2026 07:28:00 GMT",
+            r#"{"retryAfter":99999999999999999999999999}"#,
+        ] {
+            assert_eq!(requested_delay(error), None, "{error}");
+        }
     }
 
     #[test]
