@@ -22,6 +22,7 @@ use crate::kit::allowance::Allowance;
 use crate::kit::authorizer::Authorizer;
 use crate::kit::messages::MessageQueue;
 use crate::kit::notices::sub_agents_left_out;
+use crate::kit::outage::Outage;
 use crate::kit::start::{ConfirmedStops, first_start};
 use crate::kit::turns::{DriverExit, state_error};
 use crate::kit::{handoff, models};
@@ -98,6 +99,7 @@ pub(super) async fn drive(mut context: AgentContext) -> Result<(), AdapterError>
         messages: MessageQueue::default(),
         turn: None,
         turns: 0,
+        outage: Outage::default(),
         introduction,
         prompt: None,
         withdrawn: Vec::new(),

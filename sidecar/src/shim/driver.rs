@@ -27,6 +27,7 @@ use crate::kit::allowance::{Allowance, exceeded};
 use crate::kit::authorizer::{Authorization, Authorizer};
 use crate::kit::deferral::wait_until;
 use crate::kit::messages::MessageQueue;
+use crate::kit::outage::Outage;
 use crate::kit::turns::DriverExit;
 use crate::own_tools::Requests as OwnRequests;
 
@@ -77,6 +78,7 @@ pub(super) struct Driver {
     pub(super) messages: MessageQueue,
     pub(super) turn: Option<Turn>,
     pub(super) turns: u64,
+    pub(super) outage: Outage,
     /// Texts to put before the next description.
     pub(super) introduction: Vec<String>,
     /// The first prompt, if the agent was paused during its start. It begins a turn after the resume.

@@ -98,6 +98,9 @@ impl Driver {
         if let Some(reply) = reply {
             reply.done().await?;
         }
+        if let Some(turn) = &mut self.turn {
+            turn.resume();
+        }
         self.send_pending_resolutions().await?;
         self.deliver_messages().await
     }

@@ -1,6 +1,8 @@
 //! Turns: from a text for the agent to its completion. The first one spawns the agent, and later ones resume it with the
 //! text as its input.
 
+use std::time::Duration;
+
 use pilothouse_domain::value::{MessageImage, MessagePriority, SessionOutcome};
 use pilothouse_shim::error::{CallError, Recovery};
 use pilothouse_shim::event::{Completion, CompletionOutcome};
@@ -11,7 +13,7 @@ use tokio::time::Instant;
 
 use super::brief::brief;
 use super::driver::Driver;
-use super::turn::{MAX_ATTEMPTS, Turn, Waiting, backoff, waits_for_provider};
+use super::turn::{MAX_ATTEMPTS, MAX_DELAY, Turn, Waiting, backoff, waits_for_provider};
 use crate::adapter::{Message, MessageReply, Refusal};
 use crate::kit::conversation_summary::ConversationSummary;
 use crate::kit::images::{left_out, text_without_images};
@@ -129,7 +131,7 @@ impl Driver {
         let waiting = Waiting {
             text,
             reply,
-            at: Instant::now(),
+            at: Some(Instant::now()),
             attempts: 0,
             backoff: backoff(),
             has_restarted: false,
@@ -163,6 +165,7 @@ impl Driver {
         };
         match self.uninterrupted(request).await.ok_or(DriverExit::Over)? {
             Ok(_) => {
+                self.outage.answered();
                 self.conversation.spawned = true;
                 self.introduction.clear();
                 self.withdrawn.clear();
@@ -182,13 +185,20 @@ impl Driver {
         let recovery = error.recovery();
         let Some(waiting) = self.turn.as_mut().and_then(|turn| turn.waiting.as_mut()) else { return Ok(()) };
         match recovery {
-            Recovery::Retry(after) if waiting.attempts < MAX_ATTEMPTS => {
-                waiting.at = Instant::now() + after.unwrap_or_else(|| waiting.backoff.failed());
+            Recovery::Retry(after)
+                if waiting.attempts < MAX_ATTEMPTS && after.is_none_or(|after| after <= MAX_DELAY) =>
+            {
+                let delay = after.unwrap_or_else(|| waiting.backoff.failed());
+                waiting.at = Some(Instant::now() + delay);
                 Ok(self.events.emit(waits_for_provider(after, &error)).await?)
+            }
+            Recovery::Retry(after) => {
+                waiting.at = None;
+                self.wait_for_model(after, &error).await
             }
             Recovery::Restart if !waiting.has_restarted => {
                 waiting.has_restarted = true;
-                waiting.at = Instant::now();
+                waiting.at = Some(Instant::now());
                 let summary = format!("the shim refused to start its agent and is started again: {error}");
                 self.events.emit(notice("shim_restarted", summary)).await?;
                 self.end_shim().await
@@ -199,6 +209,16 @@ impl Driver {
             }
             _ => self.fail_turn("spawn_failed", error.to_string()).await,
         }
+    }
+
+    /// Pauses the session, because the provider of the agent does not answer. The turn waits for the resume.
+    async fn wait_for_model(&mut self, after: Option<Duration>, error: &CallError) -> Result<(), DriverExit> {
+        if let Some(after) = after {
+            self.outage.wait_at_least(after);
+        }
+        let retry_at = self.outage.retry_at();
+        let unavailable = RawEvent::ModelUnavailable { message: Some(error.to_string()), retry_at };
+        Ok(self.events.emit(unavailable).await?)
     }
 
     /// The latest state, unless the agent must be spawned.
