@@ -79,6 +79,12 @@ impl Driver {
             self.end_tools().await;
             return Ok(reply.done().await?);
         }
+        if self.untested && (self.messages.any_written() || self.translator.open_subagents().next().is_some())
+        {
+            // Only undocumented requests recall messages and stop subagents.
+            self.interrupting(reply);
+            return self.interrupt_is_late().await;
+        }
         // Queued messages would run after the interrupt, so they are recalled first (decision 29).
         for uuid in self.messages.recall() {
             let fields = json!({ "message_uuid": uuid });
@@ -119,7 +125,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Ends the process, because Claude Code did not end the turn in time. The next message resumes the conversation.
+    /// Ends the process, because Claude Code did not end the turn in time or cannot. The next message resumes the conversation.
     pub(super) async fn interrupt_is_late(&mut self) -> Result<(), AdapterError> {
         self.process_ended().await
     }

@@ -114,6 +114,8 @@ pub(super) struct Driver {
     /// The fill level in percent, while the context window is so full that a handoff is due.
     pub nearly_full: Option<String>,
     pub version_emitted: bool,
+    /// The version of Claude Code is not tested, so it gets no undocumented requests. Not known before its first turn.
+    pub untested: bool,
     /// Whether the conversation has ended.
     pub has_ended: bool,
 }
@@ -214,6 +216,7 @@ impl Driver {
             accepts_document: false,
             nearly_full: None,
             version_emitted: false,
+            untested: false,
             has_ended: false,
         })
     }

@@ -1,10 +1,10 @@
 //! Handles Claude Code's output.
 
 use pilothouse_domain::text::cut;
+use pilothouse_domain::value::Capabilities;
 use pilothouse_wire::RawEvent;
 use serde_json::{Value, json};
 
-use super::arguments;
 use super::control_channel::{self, ControlRequest};
 use super::driver::Driver;
 use super::new_conversation::is_lost;
@@ -12,14 +12,16 @@ use super::permissions::{Policy, Verdict};
 use super::process::{BufferedOutput, Output};
 use super::tool_hooks::Mode;
 use super::verdicts::{Asker, CallVerdict};
-use crate::adapter::{AdapterError, Refusal};
+use super::{Claude, arguments};
+use crate::adapter::{Adapter as _, AdapterError, Refusal};
 use crate::kit::claude_stream::{MessageState, Signal, TurnEnd};
 use crate::kit::json::{flag, text};
+use crate::kit::notices::{detailed_notice, notice};
 
 /// In characters. Applies to lines that are not part of the protocol.
 const MAX_STRAY_LINE: usize = 2000;
 
-/// The major version whose messages are translated. Some of them are not documented.
+/// The major version whose messages are translated. Some of them are not documented, and are not sent to others.
 const TESTED_MAJOR: u32 = 2;
 
 fn is_tested(version: &str) -> bool {
@@ -145,27 +147,41 @@ impl Driver {
             }
         })
         .await?;
-        if self.version_emitted {
-            return Ok(());
-        }
-        self.version_emitted = true;
-        let version = text(line, "claude_code_version").unwrap_or("of an unknown version");
-        let detail = json!({ "version": version, "apiKeySource": line.get("apiKeySource"),
-            "mcpServers": line.get("mcp_servers"), "tools": line.get("tools") });
-        let notice = RawEvent::Notice {
-            name: "agent_version".into(),
-            summary: format!("The agent is Claude Code {version}"),
-            detail: Some(detail),
+        let version = match text(line, "claude_code_version") {
+            None if self.version_emitted => return Ok(()),
+            version => version.unwrap_or("of an unknown version"),
         };
-        let mut events = vec![notice];
-        if !is_tested(version) {
-            let summary = format!(
-                "Claude Code {version} is not tested with Pilothouse, which uses undocumented messages of version {TESTED_MAJOR}: if \
-                 the agent does not pause or reports no cost, install that version"
-            );
-            events.push(RawEvent::Notice { name: "untested_version".into(), summary, detail: None });
+        let mut events = Vec::new();
+        if !std::mem::replace(&mut self.version_emitted, true) {
+            let detail = json!({ "version": version, "apiKeySource": line.get("apiKeySource"),
+                "mcpServers": line.get("mcp_servers"), "tools": line.get("tools") });
+            let summary = format!("The agent is Claude Code {version}");
+            events.push(detailed_notice("agent_version", summary, detail));
+        }
+        let untested = !is_tested(version);
+        if untested != self.untested {
+            self.untested = untested;
+            if untested {
+                let summary = format!(
+                    "Claude Code {version} is not tested with Pilothouse, which uses undocumented requests of version {TESTED_MAJOR}: it \
+                     does not get them, so its spend is known only after each turn. If it does not pause or reports no cost, install \
+                     that version"
+                );
+                events.push(notice("untested_version", summary));
+            }
+            events.push(self.ready());
         }
         Ok(self.events.emit_all(events).await?)
+    }
+
+    /// Reports the capabilities of the version.
+    fn ready(&self) -> RawEvent {
+        let all = Claude.capabilities();
+        RawEvent::SidecarReady {
+            sidecar_version: env!("CARGO_PKG_VERSION").into(),
+            adapter: Claude::NAME.into(),
+            capabilities: Capabilities { allowance: all.allowance && !self.untested, ..all },
+        }
     }
 
     async fn handle_control_response(&mut self, line: &Value) -> Result<(), AdapterError> {

@@ -76,7 +76,11 @@ impl Driver {
         self.tool_hooks.restrict(self.config.policies.delegation_policy.clone());
         self.ask("initialize", json!({ "hooks": ToolHooks::hooks() }), ControlRequest::Initialize);
         // Baseline of the process's counters: one that resumes a conversation may start at zero.
-        self.ask_usage();
+        if self.untested {
+            self.translator.process_begins(&Value::Null);
+        } else {
+            self.ask_usage();
+        }
         Ok(())
     }
 

@@ -57,7 +57,11 @@ async fn playing(steps: Value) -> Fake {
 }
 
 pub(super) fn init() -> Value {
-    json!({ "type": "system", "subtype": "init", "session_id": "s", "model": "m", "claude_code_version": "9.9.9" })
+    init_of("2.9.9")
+}
+
+fn init_of(version: &str) -> Value {
+    json!({ "type": "system", "subtype": "init", "session_id": "s", "model": "m", "claude_code_version": version })
 }
 
 /// The confirmation that the model has the message (`--replay-user-messages`).
@@ -241,4 +245,64 @@ async fn non_protocol_output_is_logged_and_unknown_lines_are_noted() {
     let story = fake.gateway.story();
     assert!(story.iter().any(|line| line.starts_with("log_chunk")), "{story:#?}");
     assert!(story.contains(&"notice unknown_surprise".to_owned()), "{story:#?}");
+}
+
+/// Plays `steps`, and adds the type of each control request to the file `asked`.
+async fn noting_requests(steps: Value) -> Fake {
+    let steps = serde_json::to_string(&steps.to_string()).unwrap();
+    let program = PROGRAM.replace("STEPS", &steps).replace(
+        "        session = {",
+        "        open(\"asked\", \"a\").write(line[\"request\"][\"subtype\"] + \"\\n\")\n        session = {",
+    );
+    let fake = of_program(&program).await;
+    let mut begin = begin(json!({}));
+    let Command::Begin(given) = &mut begin else { panic!() };
+    given.config.working_directory = fake.folders.work().to_str().unwrap().into();
+    fake.gateway.send(begin);
+    fake
+}
+
+/// How often the fake was asked this.
+fn asked(fake: &Fake, subtype: &str) -> usize {
+    let asked = std::fs::read_to_string(fake.folders.work().join("asked")).unwrap();
+    asked.lines().filter(|line| *line == subtype).count()
+}
+
+#[tokio::test]
+async fn untested_version_gets_no_undocumented_request() {
+    for (version, untested) in [("2.9.9", false), ("3.0.0", true)] {
+        let call_ends = json!({ "type": "stream_event", "session_id": "s", "parent_tool_use_id": null,
+            "event": { "type": "message_stop" } });
+        let turn = || json!([init_of(version), replay(), says("one"), call_ends, success()]);
+        let fake = noting_requests(json!([turn(), turn()])).await;
+        fake.gateway.sees("turn_completed").await;
+        // The fake reads the message after the requests of the first turn.
+        fake.gateway.send(message("go on", MessagePriority::Queued));
+        fake.gateway.sees_nth("turn_completed", 2).await;
+        let usage = asked(&fake, "get_usage");
+        assert_eq!(
+            usage == 1,
+            untested,
+            "{version} was asked {usage} times, at first without a known version"
+        );
+        let told = fake.gateway.delivered();
+        let notices = told.iter().filter(|event| event.short() == "notice untested_version").count();
+        assert_eq!(notices, usize::from(untested), "{version}");
+        let ready = told.iter().rfind(|event| event.kind() == "sidecar_ready").unwrap();
+        let capabilities = &ready.body["capabilities"];
+        assert_eq!((&capabilities["allowance"], &capabilities["cost"]), (&json!(!untested), &json!(true)));
+    }
+}
+
+#[tokio::test]
+async fn interrupt_of_an_untested_version_ends_its_process() {
+    let first = json!([init_of("3.0.0"), replay(), says("one")]);
+    let fake = noting_requests(json!([first, []])).await;
+    fake.gateway.sees("assistant_message text one").await;
+    let id = fake.gateway.send(message("faster", MessagePriority::Immediate));
+    fake.gateway.acknowledged(id, "injecting").await;
+    let interrupt = fake.gateway.send(Command::Interrupt {});
+    fake.gateway.acknowledged(id, "interrupted").await;
+    fake.gateway.acknowledged(interrupt, "done").await;
+    assert_eq!((asked(&fake, "cancel_async_message"), asked(&fake, "interrupt")), (0, 0));
 }
