@@ -221,7 +221,10 @@ async fn read_last_words(mut stderr: ChildStderr, kept: Arc<Mutex<Vec<u8>>>) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::time::Instant;
 
     use super::*;
 
@@ -276,5 +279,25 @@ mod tests {
         assert!(first.len() > LENGTH);
         drop((held, lines));
         reading.await.unwrap();
+    }
+
+    /// The clock is paused: the minute passes as soon as the pipe is full.
+    #[tokio::test(start_paused = true)]
+    async fn process_that_does_not_read_is_killed_after_the_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let (binary, arguments) = (Path::new("/bin/sleep"), ["30".to_owned()]);
+        let processes = Processes::unguarded();
+        let started =
+            Process::start(&processes, binary, &arguments, dir.path(), &BTreeMap::new(), Vec::new());
+        let mut process = started.unwrap();
+        let begun = Instant::now();
+        process.write(&Value::String("x".repeat(LENGTH)));
+        process.write(&Value::String("x".repeat(LENGTH)));
+        // Its output ends with it.
+        assert!(process.next().await.is_none());
+        let waited = begun.elapsed();
+        assert!(waited >= WRITE_LIMIT && waited < 2 * WRITE_LIMIT, "{waited:?}");
+        let status = process.end().await.status.unwrap();
+        assert_eq!(status.signal(), Some(9), "it was not killed: {status}");
     }
 }

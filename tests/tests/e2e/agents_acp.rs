@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use pilothouse_model_server::{Conversation, ModelServer, Script, Step, fixture};
-use pilothouse_tests::{ServerProcess, Session};
+use pilothouse_tests::{PATIENCE, ServerProcess, Session};
 use serde_json::{Value, json};
 
 /// Must not appear anywhere.
@@ -42,18 +42,23 @@ async fn server_with(program: &Path) -> ServerProcess {
     ServerProcess::start_with(10, &[("PILOTHOUSE_ACP_CLAUDE", program.to_str().unwrap())]).await
 }
 
-/// Starts a session whose agent asks for permission to run tools that are not listed.
-async fn started(server: &ServerProcess, model: &ModelServer, allowed: &[&str]) -> Session {
+/// The `adapterOptions` of an agent that calls the scripted model.
+fn options(server: &ServerProcess, model: &ModelServer) -> Value {
     let home = server.data().with_file_name("agent-home");
     std::fs::create_dir_all(&home).unwrap();
     let environment = json!({
         "HOME": home, "ANTHROPIC_BASE_URL": model.base_url(), "ANTHROPIC_API_KEY": KEY,
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     });
+    json!({ "env": environment })
+}
+
+/// Starts a session whose agent asks for permission to run tools that are not listed.
+async fn started(server: &ServerProcess, model: &ModelServer, allowed: &[&str]) -> Session {
     let work = json!({
         "adapter": "acp", "workingDirectory": server.work_folder(), "objective": fixture::TASK, "allowedTools": allowed,
         "budgetCapUsd": "5",
-        "adapterOptions": { "env": environment },
+        "adapterOptions": options(server, model),
     });
     Session::start(&server.api(), work).await
 }
@@ -173,4 +178,57 @@ async fn files_that_the_brief_names_become_artifacts_of_an_acp_agent() {
         let path = format!("/api/artifacts/{}/versions/{version}/content", listed[0]["id"].as_str().unwrap());
         assert_eq!(api.get(&path).await.expect(200).text, content);
     }
+}
+
+/// The agent calls the tools of its sidecar, and the owner reviews what it has submitted.
+#[tokio::test]
+async fn acp_agent_proposes_a_consolidation_and_its_output_is_reviewed() {
+    let Some(program) = program() else { return };
+    let model = ModelServer::start(Script::default()).await.unwrap();
+    let plays = |steps: Vec<Step>| {
+        let agent = Conversation { offers: Some("Write".into()), steps, ..Conversation::default() };
+        model.play(Script { conversations: vec![agent], ..Script::default() });
+    };
+    let tool = |name: &str, input: Value| Step::tool(format!("mcp__pilothouse__{name}"), input);
+    let server = server_with(&program).await;
+    let api = server.api();
+    let lore = json!({ "name": "lore", "description": "For tests", "instructions": "Old." });
+    let lore = api.post("/api/agents/skills", lore).await.expect(201).body["id"].clone();
+    let skill = format!("/api/agents/skills/{}", lore.as_str().unwrap());
+
+    let pill = json!({ "skillId": lore, "content": "Kettles need lids.", "category": "Tip" });
+    plays(vec![tool("memory_pill", pill), Step::text("Recorded.")]);
+    let teacher = started(&server, &model, &[]).await;
+    teacher.until_said("Recorded.").await;
+    teacher.until_status("Idle").await;
+    let pill = api.get(&skill).await.expect(200).body["memoryPills"][0]["id"].clone();
+
+    let proposal = json!({ "skillId": lore, "pillIds": [pill], "updatedInstructions": "Use lids." });
+    plays(vec![
+        tool("propose_consolidation", proposal),
+        tool("submit_output", json!({ "allTestsPassing": true })),
+        Step::text("Submitted."),
+    ]);
+    let body = json!({
+        "adapter": "acp", "workingDirectory": server.work_folder(), "budgetCapUsd": "5",
+        "adapterOptions": options(&server, &model),
+    });
+    let session = api.post(&format!("{skill}/consolidate"), body).await.expect(201).body;
+    let session = Session::of_start(&api, session);
+    let view = session.until("output", |view| view["hasPendingReview"] == true).await;
+    let calls = session.tool_calls().await;
+    let names: Vec<_> = calls.iter().filter_map(|call| call["toolName"].as_str()).collect();
+    assert_eq!(names, ["mcp__pilothouse__propose_consolidation", "mcp__pilothouse__submit_output"]);
+    assert_eq!(view["output"]["allTestsPassing"], true, "{view}");
+    let proposed = api.get(&skill).await.expect(200).body;
+    assert_eq!(proposed["consolidation"]["proposal"]["updatedInstructions"], "Use lids.", "{proposed}");
+
+    session.post("/approve", json!({ "outputId": view["output"]["outputId"] })).await.expect(200);
+    session.until_status("Completed").await;
+    let consolidated = async || {
+        let skill = api.get(&skill).await.expect(200).body;
+        (skill["version"] == 2).then_some(skill)
+    };
+    let skill = session.until_within(PATIENCE, "the consolidation", consolidated).await;
+    assert_eq!(skill["instructions"], "Use lids.");
 }

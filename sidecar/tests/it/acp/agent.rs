@@ -409,7 +409,7 @@ impl Fake {
             Self::call("c7", "in_progress");
             Self::result("c7", "completed", "done");
         }
-        Self::fail(id, "429 Too Many Requests");
+        Self::fail(id, r#"429 Too Many Requests {"retryDelay": "1200s"}"#);
     }
 
     /// Its provider rejects the prompt. The agent ends when the test has created the file `end` in its folder.
@@ -469,7 +469,7 @@ impl Fake {
         exit(5)
     }
 
-    /// Instructions that end or restart it.
+    /// Instructions that end or restart it, or end its turn in another way.
     fn play_ends(&mut self, direction: &str, id: &Value) -> &'static str {
         let (word, rest) = direction.split_once(' ').unwrap_or((direction, ""));
         match word {
@@ -479,6 +479,15 @@ impl Fake {
                 self.take(&message);
             },
             "servers" => Self::say(&self.servers.clone()),
+            // Writes a text and does not complete it.
+            "draft" => {
+                Self::say("The tea");
+                Self::say("pot.");
+                self.until_cancelled();
+                return "cancelled";
+            }
+            "stop" if rest == "max_tokens" => return "max_tokens",
+            "stop" if rest == "refusal" => return "refusal",
             "/compact" if rest == "slowly" => {
                 self.until_cancelled();
                 return "cancelled";

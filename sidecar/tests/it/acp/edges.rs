@@ -1,7 +1,8 @@
 //! Failing agents, and corner cases of the protocol.
 
 use nix::sys::signal::Signal;
-use pilothouse_domain::value::{ContextPolicy, MessagePriority};
+use pilothouse_domain::Timestamp;
+use pilothouse_domain::value::{ContextPolicy, DraftKind, MessagePriority};
 use pilothouse_wire::Command;
 use pilothouse_wire::command::Begin;
 use serde_json::{Value, json};
@@ -80,7 +81,10 @@ async fn rate_limit_keeps_the_turn_open_until_resumed() {
     }
     harness.gateway.sees("turn_completed").await;
     let unavailable = harness.event("model_unavailable").await;
-    assert!(unavailable["message"].as_str().unwrap().contains("429") && unavailable["retryAt"].is_string());
+    assert!(unavailable["message"].as_str().unwrap().contains("429"), "{unavailable}");
+    let retry_at = unavailable["retryAt"].as_str().unwrap().parse::<Timestamp>().unwrap().as_secs();
+    let now = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap();
+    assert!(retry_at > now + 1000, "the provider requests 20 minutes: {unavailable}");
     let lines = harness.reported_lines();
     let count = |what: &str| lines.iter().filter(|line| line.starts_with(what)).count();
     assert_eq!((count("turn_started"), count("session_end")), (1, 0), "{lines:#?}");
@@ -149,6 +153,62 @@ async fn document_counts_only_when_the_agent_was_asked() {
 async fn request_limit_is_an_outcome_of_the_turn() {
     let harness = Harness::playing("", "limit").await;
     assert_eq!(harness.event("turn_completed").await["outcome"], "max_iterations");
+}
+
+#[tokio::test]
+async fn token_limit_is_an_outcome_of_the_turn() {
+    let harness = Harness::playing("", "stop max_tokens").await;
+    assert_eq!(harness.event("turn_completed").await["outcome"], "max_iterations");
+    let story = harness.reported_lines();
+    assert!(story.iter().any(|line| line == "notice max_tokens"), "{story:#?}");
+    assert!(!story.iter().any(|line| line == "context_exhausted"), "{story:#?}");
+}
+
+#[tokio::test]
+async fn token_limit_in_a_full_window_exhausts_the_context() {
+    let harness = Harness::empty().await;
+    harness.begin(fake(""), false, Some("fill 98"), |begin| {
+        begin.config.options.context_policy = ContextPolicy::Compact;
+    });
+    harness.gateway.sees("turn_completed").await;
+    harness.gateway.send(message("stop max_tokens", MessagePriority::Queued));
+    harness.gateway.sees("context_exhausted").await;
+    harness.gateway.sees("notice max_tokens").await;
+    harness.gateway.sees_nth("turn_completed", 2).await;
+}
+
+#[tokio::test]
+async fn refusal_of_an_agent_is_reported_and_completes_the_turn() {
+    let harness = Harness::playing("", "stop refusal").await;
+    assert_eq!(harness.event("turn_completed").await["outcome"], "completed");
+    let story = harness.reported_lines();
+    assert!(story.iter().any(|line| line == "notice refusal"), "{story:#?}");
+    harness.gateway.send(message("say again", MessagePriority::Queued));
+    harness.gateway.sees("assistant_message text again").await;
+}
+
+#[tokio::test]
+async fn subagents_of_skills_are_left_out_with_a_notice() {
+    let harness = Harness::empty().await;
+    harness.begin(fake(""), false, Some("say x"), |begin| {
+        let tester = json!([{ "name": "tester", "description": "d", "modelId": "m", "instructions": "i" }]);
+        begin.config.sub_agents = serde_json::from_value(tester).unwrap();
+    });
+    let left_out = harness.event("notice sub_agents_left_out").await;
+    assert!(left_out["summary"].as_str().unwrap().contains("tester"), "{left_out}");
+}
+
+#[tokio::test]
+async fn text_of_an_agent_is_shown_before_it_is_complete() {
+    let harness = Harness::empty().await;
+    harness.gateway.follow();
+    harness.begin(fake(""), false, Some("draft"), |_| {});
+    harness.gateway.shows_draft(DraftKind::Text, "The teapot.").await;
+    let story = harness.reported_lines();
+    assert!(!story.iter().any(|line| line.contains("teapot")), "nothing is recorded yet: {story:#?}");
+    let interrupt = harness.gateway.send(Command::Interrupt {});
+    harness.gateway.acknowledged(interrupt, "done").await;
+    harness.gateway.sees("assistant_message text The teapot.").await;
 }
 
 #[tokio::test]

@@ -233,7 +233,7 @@ impl Fake {
             } else if step["replayed"] == true {
                 self.until(|inner| (inner.replays > 0).then_some(())).await;
             } else if step["describe"] == true {
-                let message = self.with(|inner| format!("told to {}", inner.description));
+                let message = self.with(|inner| format!("lines to {}", inner.description));
                 self.emit(&json!({ "type": "status", "agentId": "a", "message": message }), true);
             } else if step["drop"] == true {
                 self.with(|inner| inner.drop_socket = true);

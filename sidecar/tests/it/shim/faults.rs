@@ -99,20 +99,20 @@ async fn refused_spawn_is_repeated_as_the_error_says() {
 #[tokio::test]
 async fn long_rate_limit_pauses_the_session_and_the_resume_begins_the_turn() {
     let limited = error("rate_limited", json!({ "retryAfterMs": 300_000 }));
-    let stage = Stage::playing(json!({ "spawn": [limited], "turn": [said("begun"), completed()] })).await;
-    let unavailable = stage.event("model_unavailable").await;
-    let emitted = emitted_at(&stage, "model_unavailable").await;
+    let harness = Harness::playing(json!({ "spawn": [limited], "turn": [said("begun"), completed()] })).await;
+    let unavailable = harness.event("model_unavailable").await;
+    let emitted = emitted_at(&harness, "model_unavailable").await;
     let retry_at = unavailable["retryAt"].as_str().unwrap().parse::<Timestamp>().unwrap().as_millis();
     let delay = retry_at - emitted;
     // The provider's delay, with at most a tenth of it added. The two clocks are read at different times.
     assert!((295_000..=335_000).contains(&delay), "{unavailable}: {delay} ms");
     assert!(unavailable["message"].as_str().unwrap().contains("300000 ms"), "{unavailable}");
-    let pause = stage.gateway.send(Command::Pause {});
-    stage.gateway.acknowledged(pause, "done").await;
-    let resume = stage.gateway.send(Command::Resume {});
-    stage.gateway.acknowledged(resume, "done").await;
-    stage.gateway.sees("turn_completed").await;
-    let story = stage.gateway.story();
+    let pause = harness.gateway.send(Command::Pause {});
+    harness.gateway.acknowledged(pause, "done").await;
+    let resume = harness.gateway.send(Command::Resume {});
+    harness.gateway.acknowledged(resume, "done").await;
+    harness.gateway.sees("turn_completed").await;
+    let story = harness.gateway.story();
     let count = |what: &str| story.iter().filter(|event| event.starts_with(what)).count();
     assert_eq!((count("turn_started"), count("session_end")), (1, 0), "{story:#?}");
     assert_eq!(count("notice rate_limited"), 0, "{story:#?}");
@@ -122,18 +122,18 @@ async fn long_rate_limit_pauses_the_session_and_the_resume_begins_the_turn() {
 async fn turn_that_cannot_begin_after_eight_attempts_waits_for_its_provider() {
     let limited = error("rate_limited", json!({ "retryAfterMs": 1 }));
     let spawn = vec![limited; 9];
-    let stage = Stage::playing(json!({ "spawn": spawn, "turn": [said("begun"), completed()] })).await;
-    stage.gateway.sees("model_unavailable").await;
-    let resume = stage.gateway.send(Command::Resume {});
-    stage.gateway.acknowledged(resume, "done").await;
-    stage.gateway.sees_nth("model_unavailable", 2).await;
-    let story = stage.gateway.story();
+    let harness = Harness::playing(json!({ "spawn": spawn, "turn": [said("begun"), completed()] })).await;
+    harness.gateway.sees("model_unavailable").await;
+    let resume = harness.gateway.send(Command::Resume {});
+    harness.gateway.acknowledged(resume, "done").await;
+    harness.gateway.sees_nth("model_unavailable", 2).await;
+    let story = harness.gateway.story();
     let count = |what: &str| story.iter().filter(|event| event.starts_with(what)).count();
     assert_eq!((count("notice rate_limited"), count("session_end")), (7, 0), "{story:#?}");
-    let interrupt = stage.gateway.send(Command::Interrupt {});
-    stage.gateway.acknowledged(interrupt, "done").await;
-    stage.gateway.send(message("go on", MessagePriority::Queued));
-    stage.gateway.sees("turn_completed").await;
+    let interrupt = harness.gateway.send(Command::Interrupt {});
+    harness.gateway.acknowledged(interrupt, "done").await;
+    harness.gateway.send(message("go on", MessagePriority::Queued));
+    harness.gateway.sees("turn_completed").await;
 }
 
 #[tokio::test]

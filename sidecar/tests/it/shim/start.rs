@@ -78,7 +78,7 @@ async fn interrupt_during_the_start_of_a_shim_withdraws_its_prompt() {
     harness.gateway.send(message("go on", MessagePriority::Queued));
     harness.gateway.sees("turn_completed").await;
     assert!(
-        harness.gateway.has_seen("assistant_message text told to do it\n\ngo on"),
+        harness.gateway.has_seen("assistant_message text lines to do it\n\ngo on"),
         "{:#?}",
         harness.gateway.story()
     );
@@ -130,7 +130,7 @@ async fn prompt_survives_an_interrupt_before_the_agent_has_it() {
     harness.gateway.send(message("go on", MessagePriority::Queued));
     harness.has_started(3).await;
     harness.open_gate();
-    harness.gateway.sees("assistant_message text told to do it\n\ngo on").await;
+    harness.gateway.sees("assistant_message text lines to do it\n\ngo on").await;
 }
 
 /// A shim that was ended by an interrupt, and starts again for a message.
@@ -165,4 +165,16 @@ async fn interrupt_ends_a_later_start_of_a_shim_with_its_turn() {
     harness.has_started(3).await;
     harness.open_gate();
     harness.gateway.sees("assistant_message text resumed at 7 with \"another\"").await;
+}
+
+#[tokio::test]
+async fn subagents_of_skills_are_left_out_with_a_notice() {
+    let harness = Harness::empty().await;
+    let mut begin = begin(&json!({ "turn": [completed()] }), Some("do it"), false);
+    let tester = json!([{ "name": "tester", "description": "d", "modelId": "m", "instructions": "i" }]);
+    begin.config.sub_agents = serde_json::from_value(tester).unwrap();
+    harness.begin(begin);
+    let left_out = harness.event("notice sub_agents_left_out").await;
+    assert!(left_out["summary"].as_str().unwrap().contains("tester"), "{left_out}");
+    harness.gateway.sees("turn_completed").await;
 }
