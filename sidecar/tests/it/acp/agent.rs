@@ -13,6 +13,8 @@ mod gated;
 const SESSION: &str = "fake-session";
 /// Characters of a file whose content does not fit an envelope.
 pub(super) const MUCH: usize = 200_000;
+/// Characters of a file that takes long to write.
+pub(super) const VERY_MUCH: usize = 8 * 1024 * 1024;
 const DOCUMENT: &str =
     "<handoff_document>{\"summary\": \"Did a.\", \"remainingWork\": \"Do b.\"}</handoff_document>";
 
@@ -330,7 +332,7 @@ impl Fake {
                 Self::say(&format!("refused {}", response["error"]["code"]));
             }
             "files" => self.play_files(rest),
-            "write" | "write-much" | "run" | "ask-and-run" => self.play_gated(word, rest),
+            "write" | "write-much" | "write-and-end" | "run" | "ask-and-run" => self.play_gated(word, rest),
             "terminal" => {
                 let terminal = self.ask(
                     "terminal/create",

@@ -7,6 +7,7 @@ use pilothouse_wire::Command;
 use pilothouse_wire::command::Begin;
 use serde_json::{Value, json};
 
+use super::agent::VERY_MUCH;
 use super::{Harness, fake, workspace};
 use crate::sidecar::message;
 
@@ -260,6 +261,15 @@ async fn files_and_commands_stay_inside_and_output_is_the_result() {
     harness.gateway.sees_nth("turn_completed", 2).await;
     assert_eq!(harness.event("tool_result").await["content"], "out\n");
     assert!(harness.reported_lines().iter().any(|s| s == "assistant_message text exit 4"));
+}
+
+#[tokio::test]
+async fn file_that_the_agent_does_not_wait_for_is_written_within_its_turn() {
+    let harness = Harness::playing("", "write-and-end notes/b.txt").await;
+    harness.gateway.sees("assistant_message text meanwhile").await;
+    harness.gateway.sees("turn_completed").await;
+    let written = std::fs::read(workspace(&harness.folders).join("notes/b.txt")).unwrap();
+    assert_eq!(written.len(), VERY_MUCH);
 }
 
 #[tokio::test]

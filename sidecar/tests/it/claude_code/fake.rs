@@ -285,10 +285,10 @@ async fn untested_version_gets_no_undocumented_request() {
             untested,
             "{version} was asked {usage} times, at first without a known version"
         );
-        let told = fake.gateway.delivered();
-        let notices = told.iter().filter(|event| event.short() == "notice untested_version").count();
+        let delivered = fake.gateway.delivered();
+        let notices = delivered.iter().filter(|event| event.short() == "notice untested_version").count();
         assert_eq!(notices, usize::from(untested), "{version}");
-        let ready = told.iter().rfind(|event| event.kind() == "sidecar_ready").unwrap();
+        let ready = delivered.iter().rfind(|event| event.kind() == "sidecar_ready").unwrap();
         let capabilities = &ready.body["capabilities"];
         assert_eq!((&capabilities["allowance"], &capabilities["cost"]), (&json!(!untested), &json!(true)));
     }

@@ -12,6 +12,12 @@ impl Fake {
                 let written = self.ask("fs/write_text_file", json!({"path": rest, "content": content}));
                 Self::say(&format!("written: {}", error(&written)));
             }
+            // Does not wait for the file.
+            "write-and-end" => {
+                let content = "x".repeat(super::VERY_MUCH);
+                self.send("fs/write_text_file", json!({"path": rest, "content": content}));
+                Self::say("meanwhile");
+            }
             "run" => {
                 let ran = self.ask("terminal/create", json!({"command": rest}));
                 Self::say(&format!("ran: {}", error(&ran)));
