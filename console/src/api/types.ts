@@ -4,6 +4,7 @@ import type {
   BrakeSummary,
   BudgetView,
   DecisionView,
+  LogChunkView,
   MessageId,
   MetricsView,
   Notification,
@@ -16,7 +17,7 @@ export type * from './schema'
 /** A message of the stream of a session. */
 export type StreamMessage = { cursor: string } & (
   | { type: 'activity'; data: ActivityView }
-  | { type: 'log'; data: unknown }
+  | { type: 'log'; data: LogChunkView }
   | { type: 'status'; data: { status: string; event: string } }
   | { type: 'metrics'; data: { metrics: MetricsView; budget: BudgetView } }
   | { type: 'queue'; data: { event: string; messageId?: MessageId } }

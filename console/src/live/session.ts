@@ -1,6 +1,7 @@
 import { api, ApiProblem, data } from '../api/client'
 import type { ActivityItemType, ActivityView, DraftView, SessionView, StreamMessage } from '../api/types'
 import { useFollower } from './follow'
+import { SessionLog } from './logs'
 import { LiveSocket } from './socket'
 import { Store } from './store'
 import { FLUSH_MS, throttled } from './throttle'
@@ -87,6 +88,7 @@ export class SessionFollower {
     hasEarlier: false,
     changes: { queue: 0, records: 0 },
   })
+  readonly log: SessionLog
   private socket: LiveSocket<StreamMessage> | undefined
   private cursor: string | undefined
   private start = 0
@@ -103,7 +105,9 @@ export class SessionFollower {
   /** Whether nobody sees or uses the first lines, so that they may leave memory. */
   isAtEnd = (): boolean => true
 
-  constructor(readonly id: string) {}
+  constructor(readonly id: string) {
+    this.log = new SessionLog(id)
+  }
 
   /** Connects. A follower that was closed continues after the last message. */
   open(): void {
@@ -134,6 +138,7 @@ export class SessionFollower {
     const session = await this.read()
     this.start = Math.max(0, (entryOf(session.cursor) ?? 0) - WINDOW)
     this.cursor = this.start > 0 ? `j${String(this.start)}` : undefined
+    this.log.beginAfter(this.start)
     this.state.update((state) => ({ ...state, session, hasEarlier: this.start > 0 }))
   }
 
@@ -198,6 +203,7 @@ export class SessionFollower {
         this.draft = extended(this.draft, message.data)
         break
       case 'log':
+        this.log.add(message.data)
         break
       case 'caught_up':
         this.draft = undefined

@@ -255,7 +255,7 @@ function SessionRow({ session, waiting, isSelected }: { session: SessionSummary;
         {dollars(totalCostUsd)} of {dollars(hardCapUsd)}
         <Meter percent={spent} label={`Spend of ${name}`} />
       </span>
-      <span className={`${s.small ?? ''} ${s.muted ?? ''} ${c.onlyWide ?? ''}`}>
+      <span className={`${s.small ?? ''} ${s.muted ?? ''}`}>
         {contextWindowUsagePercent == null ? '' : `context ${contextWindowUsagePercent} %`}
       </span>
       <span className={`${s.small ?? ''} ${s.muted ?? ''}`}>

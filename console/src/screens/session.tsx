@@ -9,13 +9,17 @@ import { useSessionFollower, type LiveSession, type SessionFollower } from '../l
 import { useStore } from '../live/store'
 import { ActionButton, Button, Card, Dialog, Empty, Meter, Problem, s, showProblem } from '../ui'
 import { dollars } from '../ui/money'
-import { Badge, StatusBadge } from '../ui/status'
 import { Ago, Clock } from '../ui/time'
 import { toast } from '../ui/toasts'
+import { Chain, POLICY } from './chain'
+import { Deliverables } from './deliverables'
+import { Logs } from './logs'
 import { Composer, Queue } from './messages'
 import { Conversation, ToolCalls } from './records'
 import { DecisionCard } from './decision'
 import { BudgetEditor } from './budget'
+import { Blocked, StateBadges } from './sessionState'
+import { SessionSkills } from './sessionSkills'
 import { Timeline } from './timeline'
 import { useControlHistory } from './control'
 import { UsageTable, usageByModel } from './usage'
@@ -74,11 +78,7 @@ function Session({ follower, live, session }: { follower: SessionFollower; live:
       <div className={c.head} style={{ marginBottom: 0 }}>
         <span className={s.row}>
           <h1>{session.name}</h1>
-          <StatusBadge status={session.status} />
-          {session.pausedReason != null && <Badge tone="warn">{session.pausedReason.replaceAll('-', ' ')}</Badge>}
-          {session.queuedReason != null && <Badge>{session.queuedReason.replaceAll('-', ' ')}</Badge>}
-          {session.hibernated && <Badge>asleep</Badge>}
-          {session.unreachable && <Badge tone="bad">unreachable</Badge>}
+          <StateBadges session={session} />
         </span>
         <span className={s.row}>
           {actions.map((action) => (
@@ -95,6 +95,7 @@ function Session({ follower, live, session }: { follower: SessionFollower; live:
           ))}
         </span>
       </div>
+      <Blocked session={session} />
       <ControlState live={live} session={session} />
       <div className={c.sessionScreen}>
         <div className={c.aside}>
@@ -107,6 +108,8 @@ function Session({ follower, live, session }: { follower: SessionFollower; live:
                 ['timeline', 'Timeline'],
                 ['conversation', 'Conversation'],
                 ['tools', 'Tool calls'],
+                ['deliverables', 'Deliverables'],
+                ['logs', 'Logs'],
                 ['about', 'About'],
               ].map(([value, label]) => (
                 <Tabs.Trigger key={value} value={value ?? ''} className={s.tab}>
@@ -123,6 +126,12 @@ function Session({ follower, live, session }: { follower: SessionFollower; live:
             <Tabs.Content value="tools" style={{ paddingTop: '0.7rem' }}>
               <ToolCalls id={id} changes={live.changes.records} />
             </Tabs.Content>
+            <Tabs.Content value="deliverables" style={{ paddingTop: '0.7rem' }}>
+              <Deliverables session={session} changes={live.isCaughtUp ? live.changes.records : undefined} />
+            </Tabs.Content>
+            <Tabs.Content value="logs" style={{ paddingTop: '0.7rem' }}>
+              <Logs follower={follower} isCaughtUp={live.isCaughtUp} />
+            </Tabs.Content>
             <Tabs.Content value="about" style={{ paddingTop: '0.7rem' }}>
               <About session={session} />
             </Tabs.Content>
@@ -133,6 +142,8 @@ function Session({ follower, live, session }: { follower: SessionFollower; live:
           <Money session={session} follower={follower} />
           <Tasks session={session} />
           <Queue id={id} changes={live.isCaughtUp ? live.changes.queue : undefined} />
+          <Chain session={session} />
+          <SessionSkills follower={follower} live={live} session={session} />
         </div>
       </div>
       {isCancelling && (
@@ -276,6 +287,7 @@ function About({ session }: { session: SessionView }) {
     ['Directory', <code key="d">{session.workingDirectory}</code>],
     ['Agent', session.adapter],
     ['Model', session.agentSettings.modelId],
+    ['When the context is full', POLICY[session.contextPolicy]],
     ['Started', session.startedAt == null ? 'not yet' : <Ago key="s" at={session.startedAt} />],
     ['Created', <Ago key="c" at={session.createdAt} />],
     ['Retries', `${String(session.retryCount)} of ${String(session.maxRetries)}`],

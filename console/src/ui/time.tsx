@@ -2,11 +2,20 @@ import { Store, useStore } from '../live/store'
 
 /** Advances every 15 seconds, so that all relative times of the page change together. */
 const clock = new Store(Date.now())
+
+function dayOf(date: Date): string {
+  return date.toDateString()
+}
+
+/** The day in the reader's zone. It is a store of its own, so that the times of a day change once when it ends. */
+const today = new Store(dayOf(new Date()))
 setInterval(() => {
   clock.set(Date.now())
+  today.set(dayOf(new Date()))
 }, 15_000)
 
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' })
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' })
 const timeOfDay = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' })
 const relative = new Intl.RelativeTimeFormat(undefined, { style: 'narrow', numeric: 'auto' })
 
@@ -31,10 +40,17 @@ export function Ago({ at }: { at: string }) {
   )
 }
 
+/** The time of day in the reader's zone, after the date unless it is today. */
 export function Clock({ at }: { at: string }) {
   const date = new Date(at)
+  const isToday = useStore(today) === dayOf(date)
   return (
     <time dateTime={at} title={exact.format(date)}>
+      {!isToday && (
+        <>
+          <span style={{ whiteSpace: 'nowrap' }}>{day.format(date)}</span>{' '}
+        </>
+      )}
       {timeOfDay.format(date)}
     </time>
   )
