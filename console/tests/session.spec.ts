@@ -1,3 +1,5 @@
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { Page } from '@playwright/test'
 import { expect, expectAccessible, isPhone, test } from './fixture'
 import type { Server } from './server'
@@ -479,7 +481,7 @@ test('a stream resumes after a restart without gap or duplicate', { tag: '@quick
 
 test('a long session opens at its end and loads earlier entries', async ({ server, console: page }) => {
   test.setTimeout(120_000)
-  const steps = [{ say: 'the first line 🦀' }, { repeat: { times: 3000, steps: [{ say: 'line' }] } }, { say: 'the last line' }]
+  const steps = [{ say: 'the first line 🦀' }, { log: { text: 'the first log' } }, { repeat: { times: 3000, steps: [{ say: 'line' }] } }, { say: 'the last line' }]
   const id = await server.session('long', [{ turn: { steps } }])
   await expect.poll(() => server.statusOf(id), { timeout: 90_000 }).toBe('Idle')
   await page.goto(`${server.url}/sessions/${id}`)
@@ -529,4 +531,227 @@ test('a long session opens at its end and loads earlier entries', async ({ serve
   await expect(timeline).toContainText('the first line')
   await page.getByRole('button', { name: 'To the end' }).click()
   await expect(timeline).toContainText('the last line')
+
+  await page.getByRole('tab', { name: 'Logs' }).click()
+  const logs = page.getByRole('region', { name: 'Logs' })
+  await expect(logs).toContainText('The last entries have no log.')
+  await page.getByRole('button', { name: 'Load earlier' }).press('Enter')
+  await expect(logs).toContainText('the first log')
+  await expect(page.getByRole('button', { name: 'Load earlier' })).toHaveCount(0)
+  await expectAccessible(page)
+})
+
+test('a log is followed live, and its earlier parts are loaded again', async ({ server, console: page }) => {
+  const steps = [
+    { log: { text: 'the first log <b>not bold</b>' } },
+    { repeat: { times: 160, steps: [{ log: { stream: 'tests', text: 'x'.repeat(15_000) } }] } },
+    { log: { stream: 'sidecar', text: 'y'.repeat(40_000) } },
+  ]
+  const second = { turn: { steps: [{ log: { text: 'a later log' } }, LONG] } }
+  const id = await server.session('logs', [{ turn: { steps } }, { waitForMessage: {} }, second])
+  await expect.poll(() => server.statusOf(id), { timeout: 30_000 }).toBe('Idle')
+  await page.goto(`${server.url}/sessions/${id}`)
+  await page.getByRole('tab', { name: 'Logs' }).click()
+  const logs = page.getByRole('region', { name: 'Logs' })
+  const last = logs.locator('[data-chunk]').last()
+  await expect(last).toContainText('sidecaryyy')
+  await expect(last.getByText('shortened')).toBeVisible()
+  // At most two million characters stay in memory.
+  expect(await logs.locator('[data-chunk]').count()).toBeLessThan(150)
+  await expect(logs).not.toContainText('the first log')
+  // The last part is at the end of what is visible.
+  const toEnd = (element: Element) => element.scrollHeight - element.scrollTop - element.clientHeight
+  expect(await logs.evaluate(toEnd)).toBeLessThan(5)
+  const saved = page.waitForEvent('download')
+  await last.getByRole('button', { name: 'Download all of it' }).press('Enter')
+  const event = JSON.parse(await readFile(await (await saved).path(), 'utf8')) as { content: string }
+  expect(event.content).toHaveLength(40_000)
+
+  const message = page.getByRole('textbox', { name: 'Message to the agent' })
+  await message.fill('Go on')
+  await message.press('Control+Enter')
+  await expect(last).toContainText('a later log')
+  expect(await logs.evaluate(toEnd)).toBeLessThan(5)
+
+  const earlier = page.getByRole('button', { name: 'Load earlier' })
+  await earlier.press('Enter')
+  await expect(logs.locator('[data-chunk]').first()).toContainText('the first log <b>not bold</b>')
+  await expect(earlier).toHaveCount(0)
+  const numbers = await logs.locator('[data-chunk]').evaluateAll((chunks) => chunks.map((chunk) => Number(chunk.getAttribute('data-chunk'))))
+  expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b))
+  // What the person sees is before the end, until the person returns to it.
+  expect(await logs.evaluate(toEnd)).toBeGreaterThan(1_000)
+  await page.getByRole('button', { name: 'To the end' }).press('Enter')
+  await expect.poll(() => logs.evaluate(toEnd)).toBeLessThan(5)
+})
+
+test('deliverables are shown with their criteria, live', { tag: '@quick' }, async ({ server, console: page }) => {
+  const one = { id: 'DL-001', description: 'The parser takes dates', acceptanceCriteria: ['All tests pass', 'No <b>warning</b>'] }
+  const two = { id: 'DL-002', description: 'The guide names them', acceptanceCriteria: [] }
+  const report = (first: string, second: string) => ({
+    raw: { type: 'deliverables', deliverables: [{ ...one, status: first }, { ...two, status: second }] },
+  })
+  const wait = { waitForMessage: {} }
+  const id = await server.session('deliver', [{ turn: { steps: [{ say: 'I begin' }, wait, report('pending', 'pending'), wait, report('passed', 'blocked'), LONG] } }])
+  await page.goto(`${server.url}/sessions/${id}`)
+  await page.getByRole('tab', { name: 'Deliverables' }).click()
+  const panel = page.getByRole('tabpanel')
+  await expect(panel).toContainText('The agent has reported no deliverables.')
+  const message = page.getByRole('textbox', { name: 'Message to the agent' })
+  const goOn = async () => {
+    await message.fill('Go on')
+    await message.press('Control+Enter')
+  }
+  await goOn()
+  await expect(panel.getByRole('heading', { name: '0 of 2 passed' })).toBeVisible()
+  const item = (name: string) => panel.getByRole('listitem').filter({ hasText: name })
+  await expect(item('DL-001')).toContainText('pending')
+  await expect(panel.getByRole('list', { name: 'Acceptance criteria of DL-001' }).getByRole('listitem')).toHaveText([
+    'All tests pass',
+    'No <b>warning</b>',
+  ])
+  await goOn()
+  await expect(panel.getByRole('heading', { name: '1 of 2 passed, 1 blocked' })).toBeVisible()
+  await expect(item('DL-001')).toContainText('passed')
+  await expect(item('DL-002')).toContainText('blocked')
+  await expectAccessible(page)
+})
+
+test('a chain links its sessions and shows their handoff document', { tag: '@quick' }, async ({ server, console: page }) => {
+  const handoff = { summary: 'The **lexer** works. <b>not bold</b>', remainingWork: '- The parser', keyDecisions: 'Use cents' }
+  const steps = [{ turn: { steps: [{ say: 'Part one' }, { waitForMessage: {} }, { contextExhausted: {} }, { handoff }] } }]
+  const file = join(server.folder, 'chain.json')
+  await writeFile(file, JSON.stringify({ steps, continuations: [[{ turn: { steps: [{ say: 'Part two' }] } }]] }))
+  const { session } = await server.json<{ session: { id: string } }>('run', 'Port it', '--name', 'port', '--script', file, '--detach')
+  await page.goto(`${server.url}/sessions/${session.id}`)
+  await expect(page.getByRole('region', { name: 'Timeline' })).toContainText('Part one')
+  const chain = page.getByRole('region', { name: 'Chain' })
+  await expect(chain).toHaveCount(0)
+  const message = page.getByRole('textbox', { name: 'Message to the agent' })
+  await message.fill('Go on')
+  await message.press('Control+Enter')
+  await expect(chain).toContainText('Session 1 of 2')
+  await expect(chain).toContainText('A new session continues the work')
+  await chain.getByText('Handoff document that it wrote').click()
+  const written = chain.getByRole('group', { name: 'Handoff document that it wrote' })
+  await expect(written.locator('strong').filter({ hasText: 'lexer' })).toBeVisible()
+  await expect(written).toContainText('<b>not bold</b>')
+  await expect(written.getByRole('region', { name: 'Remaining work' }).getByRole('listitem')).toHaveText('The parser')
+  await expectAccessible(page)
+
+  const after = chain.getByRole('link', { name: 'port, session 2' })
+  if (isPhone(page)) await after.tap()
+  else await after.press('Enter')
+  await expect(chain).toContainText('Session 2 of 2')
+  await expect(page.getByRole('region', { name: 'Timeline' })).toContainText('Part two')
+  await chain.getByText('Handoff document that it received').click()
+  await expect(chain.getByRole('region', { name: 'Decisions' })).toContainText('Use cents')
+  await expect(chain.getByRole('link', { name: 'port, session 1' })).toHaveAttribute('href', `/sessions/${session.id}`)
+  await page.getByRole('main').getByRole('button', { name: 'Close', exact: true }).click()
+  await expect(chain).toContainText('completed')
+})
+
+test('a skill is loaded into a session and removed again', { tag: '@quick' }, async ({ server, console: page }) => {
+  const skill = await server.json<{ id: string }>(
+    ...['skill', 'create', 'formatting', '--description', 'How we format', '--instructions', 'Format with care.'],
+  )
+  const pill = { ownTool: { name: 'memory_pill', input: { skillId: skill.id, content: 'Use <b>tabs</b>', category: 'Tip' } } }
+  const turn = (...steps: unknown[]) => ({ turn: { steps: [{ say: 'Configuration: {{configuration}}' }, ...steps] } })
+  const wait = { waitForMessage: {} }
+  const id = await server.session('skilled', [turn(), wait, turn(pill), wait, turn(LONG)])
+  const said = async () => {
+    const { items } = await server.api<{ items: { source: string; content: string }[] }>('GET', `agents/sessions/${id}/messages`)
+    return items.filter(({ source }) => source === 'Agent').map(({ content }) => content.includes('Format with care.'))
+  }
+  await page.goto(`${server.url}/sessions/${id}`)
+  const card = page.getByRole('region', { name: /^Skills \(/ })
+  const enabled = card.getByRole('list', { name: 'Enabled skills' })
+  const state = card.getByRole('status', { name: 'State of the skills' })
+  await expect(card).toContainText('No skill is enabled.')
+  await card.getByRole('combobox', { name: 'Skill to enable' }).selectOption('formatting')
+  const enable = card.getByRole('button', { name: 'Enable' })
+  if (isPhone(page)) await enable.tap()
+  else await enable.press('Enter')
+  await expect(enabled).toContainText('How we format')
+  await expect(state).toHaveText('The agent has these skills.')
+  await expect(page.getByRole('region', { name: 'Timeline' })).toContainText('The new configuration is active')
+  const message = page.getByRole('textbox', { name: 'Message to the agent' })
+  const send = async () => {
+    await message.fill('Go on')
+    await message.press('Control+Enter')
+  }
+  await send()
+  await expect.poll(said).toEqual([false, true])
+  await card.getByText('Memory pills (1 active)').click()
+  const pills = card.getByRole('list', { name: 'Memory pills of formatting' })
+  await expect(pills.getByRole('listitem')).toHaveText(/Tip\s*Active\s*Use <b>tabs<\/b>/)
+  await expectAccessible(page)
+
+  await card.getByRole('button', { name: 'Disable formatting' }).click()
+  await expect(card).toContainText('No skill is enabled.')
+  await expect(state).toHaveText('')
+  await send()
+  await expect.poll(said).toEqual([false, true, false])
+  await expect(card).toContainText('Skills can change while the session is idle or interrupted.')
+  await expect(card.getByRole('button', { name: 'Enable' })).toHaveCount(0)
+})
+
+test('a changed skill that is not loaded is shown, and loaded', async ({ server, console: page }) => {
+  await server.cli('skill', 'create', 'formatting', '--description', 'How we format')
+  const id = await server.session('skilled', [{ turn: { steps: [{ say: 'Done' }] } }])
+  await expect.poll(() => server.statusOf(id)).toBe('Idle')
+  await page.goto(`${server.url}/sessions/${id}`)
+  const reloadNeeded = page.getByRole('main').getByText('reload needed')
+  await expect(page.getByRole('region', { name: /^Skills \(/ })).toContainText('No skill is enabled.')
+  await server.cli('skill', 'enable', id, 'formatting', '--no-reload')
+  await expect(reloadNeeded).toBeVisible()
+  await page.getByRole('button', { name: 'Load the change' }).click()
+  await expect(reloadNeeded).toHaveCount(0)
+  await expect(page.getByRole('status', { name: 'State of the skills' })).toHaveText('The agent has these skills.')
+})
+
+test('a session shows why it cannot continue', async ({ server, console: page }) => {
+  const resetAt = new Date(Date.now() + 36e5).toISOString()
+  const used = { raw: { type: 'quota_exceeded', message: '5-hour limit reached', resetAt } }
+  const quota = await server.session('quota', [{ turn: { steps: [{ say: 'Begun' }, used, { waitForCommand: 'resume' }] } }])
+  await page.goto(`${server.url}/sessions/${quota}`)
+  const main = page.getByRole('main')
+  await expect(main.getByText('The plan that pays for the agent is used up: 5-hour limit reached.')).toBeVisible()
+  await expect(main.getByText('The session resumes at').locator('time')).toHaveAttribute('datetime', resetAt)
+  await expectAccessible(page)
+
+  // No disk of a test can be full, so the response of the server is changed.
+  await page.route(`**/api/agents/sessions/${quota}`, async (route) => {
+    const response = await route.fetch()
+    await route.fulfill({ response, json: { ...((await response.json()) as object), quota: null, fullDisk: 'server' } })
+  })
+  await page.reload()
+  await expect(main.getByText('The disk of the server is nearly full.')).toBeVisible()
+
+  const steps = [{ turn: { steps: [{ say: 'Written' }], output: { filesChanged: 3, allTestsPassing: true } } }]
+  const checked = await server.session('checked', steps, '--criteria', 'tests=until [ -e go ]; do sleep 0.1; done')
+  await page.goto(`${server.url}/sessions/${checked}`)
+  const checking = main.getByText('checking its criteria')
+  await expect(checking).toBeVisible()
+  await writeFile(join(server.work, 'go'), '')
+  await expect(checking).toHaveCount(0)
+  await expect(main.getByText('3 files changed').first()).toBeVisible()
+})
+
+test('the list of sessions shows how full each context window is', { tag: '@quick' }, async ({ server, console: page }) => {
+  const usage = { costUsd: '0.5', tokens: { inputTokens: 90_000 }, context: { tokens: 50_000, limit: 200_000 } }
+  await server.session('full', [{ turn: { steps: [{ usage }, LONG] } }])
+  await page.goto(`${server.url}/sessions`)
+  await expect(page.getByRole('link', { name: /full/ }).getByText(/^context 25(\.0+)? %$/)).toBeVisible()
+  await expectAccessible(page)
+})
+
+test('a time of an earlier day has its date', async ({ server, console: page }) => {
+  const id = await server.session('yesterday', [{ turn: { steps: [{ say: 'I begin' }, LONG] } }])
+  await page.goto(`${server.url}/sessions/${id}`)
+  const time = page.getByRole('region', { name: 'Timeline' }).locator('[data-entry]').filter({ hasText: 'I begin' }).locator('time')
+  await expect(time).toHaveText(/^\d{2}:\d{2}:\d{2}$/)
+  await page.clock.setFixedTime(Date.now() + 864e5)
+  // The page notices the end of the day within 15 seconds.
+  await expect(time).toHaveText(/^\d{1,2} \S+ \d{4} \d{2}:\d{2}:\d{2}$/, { timeout: 25_000 })
 })

@@ -27,7 +27,7 @@ export function SessionSkills({ follower, live, session }: { follower: SessionFo
   const followed = useReadAgain(skillsQuery.queryKey, live.isCaughtUp ? session.metrics.turnCount : undefined)
   const { data: skills, error } = useQuery({ ...skillsQuery, ...followed })
   const [chosen, setChosen] = useState('')
-  const canChange = (status === 'Idle' || status === 'Interrupted') && !reloading
+  const canChange = status === 'Idle' || status === 'Interrupted'
   const others = skills?.items.filter((skill) => skill.isActive && !enabledSkillIds.includes(skill.id)) ?? []
   const skillId = others.some((other) => other.id === chosen) ? chosen : ''
   return (
@@ -45,6 +45,7 @@ export function SessionSkills({ follower, live, session }: { follower: SessionFo
             >
               {canChange && (
                 <ActionButton
+                  disabled={reloading}
                   aria-label={`Disable ${skills?.items.find(({ id }) => id === skillId)?.name ?? skillId}`}
                   action={async () => {
                     const path = '/api/agents/sessions/{id}/skills/{skillId}'
@@ -64,7 +65,7 @@ export function SessionSkills({ follower, live, session }: { follower: SessionFo
               ? 'The agent has not loaded the last change.'
               : enabledSkillIds.length > 0 && 'The agent has these skills.'}
         </p>
-        {reloadNeeded && canChange && <ActionButton action={() => reload(follower)}>Load the change</ActionButton>}
+        {reloadNeeded && canChange && !reloading && <ActionButton action={() => reload(follower)}>Load the change</ActionButton>}
         {canChange && others.length > 0 && (
           <div className={s.row}>
             <Choice
@@ -75,7 +76,7 @@ export function SessionSkills({ follower, live, session }: { follower: SessionFo
               onChange={setChosen}
             />
             <ActionButton
-              disabled={skillId === ''}
+              disabled={skillId === '' || reloading}
               action={async () => {
                 const path = '/api/agents/sessions/{id}/skills/{skillId}/enable'
                 await changed(follower, await data(api.POST(path, { params: { path: { id, skillId } } })))
@@ -85,7 +86,7 @@ export function SessionSkills({ follower, live, session }: { follower: SessionFo
             </ActionButton>
           </div>
         )}
-        {!canChange && !reloading && session.completedAt == null && (
+        {!canChange && session.completedAt == null && (
           <p className={`${s.muted ?? ''} ${s.small ?? ''}`}>Skills can change while the session is idle or interrupted.</p>
         )}
       </div>
