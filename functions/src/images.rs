@@ -12,8 +12,7 @@ use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::http::body::{self, whole_body};
 use pilothouse_domain::AgentSessionId;
-use pilothouse_domain::artifact::ContentHash;
-use pilothouse_domain::value::{ImageType, MessageImage};
+use pilothouse_domain::value::{ContentHash, ImageType, MessageImage};
 use pilothouse_store::blob::BlobKey;
 use pilothouse_wire::keys::sha256_hex;
 

@@ -4,12 +4,14 @@
 
 use std::collections::BTreeSet;
 
+use pilothouse_domain::escalation::ToolApproval;
+use pilothouse_domain::output::{CommitSha, SessionOutput};
 use pilothouse_domain::session::{AgentFact as F, LifecycleCommand as L, UsageReport};
 use pilothouse_domain::text::PlanContent;
 use pilothouse_domain::value::{
-    ActivityItemType, AgentConversations, AgentSettings, Capabilities, CommitSha, ContextWindowSnapshot,
-    ConversationBranch, DeliverableCounts, Question, QuestionOption, SessionOutcome, SessionOutput,
-    SessionTask, SessionTaskStatus, ThinkingLevel, TokenUsage, ToolApproval, TurnLabel,
+    ActivityItemType, AgentConversations, AgentSettings, Capabilities, ContextWindowSnapshot,
+    ConversationBranch, DeliverableCounts, Question, QuestionOption, SessionOutcome, SessionTask,
+    SessionTaskStatus, ThinkingLevel, TokenUsage, TurnLabel,
 };
 use pilothouse_domain::{CommandId, MessageId, MeterId, SubAgentId, Timestamp, ToolCallId, TurnId};
 use pilothouse_functions::acl::{Mapping, map};

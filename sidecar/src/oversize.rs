@@ -1,10 +1,10 @@
 //! Makes events fit an envelope (decision 6). Contents move to blobs. Other texts are cut to the limits of the control plane, so that an
 //! event keeps its kind and its effect: without it, a session would wait for ever.
 
+use pilothouse_domain::escalation::ToolApproval;
+use pilothouse_domain::output::SessionOutput;
 use pilothouse_domain::text::{HandoffText, PlanContent, cut};
-use pilothouse_domain::value::{
-    AgentSettings, OptionProposal, Question, SessionOutput, SessionTaskList, ToolApproval,
-};
+use pilothouse_domain::value::{AgentSettings, OptionProposal, Question, SessionTaskList};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::envelope::MAX_ENVELOPE_BYTES;
 use pilothouse_wire::event::{AssistantContent, BlobRef, Content, HandoffDocument};
@@ -318,7 +318,7 @@ fn pieces(mut text: &str, most: usize) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use pilothouse_domain::value::OutputRules;
+    use pilothouse_domain::output::OutputRules;
 
     use super::*;
 

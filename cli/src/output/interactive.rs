@@ -4,7 +4,7 @@ use pilothouse_api::decisions::{DecisionView, rule_in_words};
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::decision::{DecisionSubject, ResolutionType};
 use pilothouse_domain::effect::Effect;
-use pilothouse_domain::value::ToolApproval;
+use pilothouse_domain::escalation::ToolApproval;
 use serde_json::Value;
 
 use super::Style;

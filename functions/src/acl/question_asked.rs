@@ -2,9 +2,10 @@
 //! `RecordUserQuestionAskedCommand`, decision 26).
 
 use pilothouse_domain::ToolCallId;
+use pilothouse_domain::escalation::ToolApproval;
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::text::cut;
-use pilothouse_domain::value::{OptionProposal, Question, QuestionOption, ToolApproval};
+use pilothouse_domain::value::{OptionProposal, Question, QuestionOption};
 use pilothouse_wire::event::PermissionRequest;
 
 use super::Mapping;

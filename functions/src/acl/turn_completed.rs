@@ -1,8 +1,9 @@
 //! `turn_completed`: the turn and its subagents ended (decision 18).
 
 use pilothouse_domain::TurnId;
+use pilothouse_domain::output::SessionOutput;
 use pilothouse_domain::session::AgentFact;
-use pilothouse_domain::value::{SessionOutcome, SessionOutput};
+use pilothouse_domain::value::SessionOutcome;
 
 use super::Mapping;
 

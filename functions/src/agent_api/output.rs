@@ -11,7 +11,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{AgentCaller, Problem, Session};
 use pilothouse_domain::conversation::Conversation;
-use pilothouse_domain::value::{CommitSha, SessionOutput};
+use pilothouse_domain::output::{CommitSha, SessionOutput};
 use pilothouse_domain::{Events, SessionEvent};
 use schemars::JsonSchema;
 use serde_json::Value;

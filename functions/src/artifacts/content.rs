@@ -5,7 +5,8 @@ use bytes::Bytes;
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_domain::ProjectId;
-use pilothouse_domain::artifact::{ArtifactAuthor, ArtifactVersion, ContentHash, VersionRecord};
+use pilothouse_domain::artifact::{ArtifactAuthor, ArtifactVersion, VersionRecord};
+use pilothouse_domain::value::ContentHash;
 use pilothouse_store::blob::{BlobError, BlobKey};
 
 /// The prefix of the contents that an author uploads.

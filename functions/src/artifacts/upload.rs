@@ -11,7 +11,8 @@ use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_app::http::request::PathParams;
 use pilothouse_domain::ProjectId;
-use pilothouse_domain::artifact::{ArtifactAuthor, ContentHash, ContentSize};
+use pilothouse_domain::artifact::{ArtifactAuthor, ContentSize};
+use pilothouse_domain::value::ContentHash;
 use schemars::JsonSchema;
 
 use super::content;

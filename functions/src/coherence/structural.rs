@@ -3,8 +3,9 @@
 use futures_util::future::{try_join, try_join_all};
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
-use pilothouse_domain::artifact::{Artifact, ArtifactPath, ContentHash};
+use pilothouse_domain::artifact::{Artifact, ArtifactPath};
 use pilothouse_domain::coherence::structural::{CheckedVersion, Evidence, check};
+use pilothouse_domain::value::ContentHash;
 use pilothouse_domain::{Aggregate as _, ArtifactId, ProjectId, UserId};
 
 use super::Detection;

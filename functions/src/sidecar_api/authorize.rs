@@ -24,14 +24,14 @@ use pilothouse_domain::artifact::ArtifactPath;
 use pilothouse_domain::decision::{DecisionLogEntry, LoggedDecision};
 use pilothouse_domain::effect::ActionKind;
 use pilothouse_domain::escalation::{
-    AgentTrust, DecidingRule, EscalationProtocol, ListedCall, Listing, Policy, ReportedRisk, ToolCall,
-    Verdict, VerdictKind, evaluate,
+    AgentTrust, DecidingRule, EscalationProtocol, ListedCall, Listing, Policy, ReportedRisk, ToolApproval,
+    ToolCall, Verdict, VerdictKind, evaluate,
 };
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::AgentSession;
 use pilothouse_domain::text::cut;
 use pilothouse_domain::tick::Tick;
-use pilothouse_domain::value::{ProjectMembership, ToolApproval, input_hash};
+use pilothouse_domain::value::{ProjectMembership, input_hash};
 use pilothouse_domain::{
     AgentSessionId, DecisionId, DomainContext, Project, ProjectAgent, RunId, ToolCallId, VerdictId,
 };

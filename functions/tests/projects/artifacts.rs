@@ -2,10 +2,10 @@
 
 use axum::body::{Body, Bytes};
 use http::{Request, header};
-use pilothouse_domain::artifact::{ArtifactPath, ContentHash};
+use pilothouse_domain::artifact::ArtifactPath;
 use pilothouse_domain::knowledge::SearchTerms;
 use pilothouse_domain::session::AgentFact;
-use pilothouse_domain::value::Capabilities;
+use pilothouse_domain::value::{Capabilities, ContentHash};
 use pilothouse_domain::{AgentSessionId, Project};
 use pilothouse_store::{Commit, Indexed, IndexedSubject};
 use pilothouse_wire::keys::sha256_hex;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use pilothouse_domain::artifact::{
-    Artifact, ArtifactPath, ArtifactReview, ArtifactState, ArtifactSummary, ArtifactVersion, ContentHash,
-    ContentSize,
+    Artifact, ArtifactPath, ArtifactReview, ArtifactState, ArtifactSummary, ArtifactVersion, ContentSize,
 };
+use pilothouse_domain::value::ContentHash;
 use pilothouse_domain::{ArtifactId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -13,7 +13,7 @@ use std::str::FromStr;
 use deserr::{DeserializeError, Deserr, ErrorKind, IntoValue, MergeWithError, ValuePointerRef};
 use pilothouse_domain::agent_api::{AgentTaskPriority, LearningKind, Tags};
 use pilothouse_domain::announcement::NotificationKind;
-use pilothouse_domain::artifact::{ArtifactKind, ArtifactPath, ContentHash, ContentSize, MimeType};
+use pilothouse_domain::artifact::{ArtifactKind, ArtifactPath, ContentSize, MimeType};
 use pilothouse_domain::brake::{BrakeBehavior, BrakeScope};
 use pilothouse_domain::coherence::{CoherenceCategory, CoherenceMonitorConfig};
 use pilothouse_domain::control_mode::ControlMode;
@@ -24,6 +24,7 @@ use pilothouse_domain::decision::{
 use pilothouse_domain::effect::{ActionKind, BlastRadius, Confidence, Severity, ToolGlob};
 use pilothouse_domain::escalation::{EscalationProtocol, GuardrailAction, ProtocolViolation, ReportedRisk};
 use pilothouse_domain::injection::{ContextInjectionPolicy, ReactiveEvent};
+use pilothouse_domain::output::CommitSha;
 use pilothouse_domain::project_agent::{HistoryPolicy, SandboxCapability, SecretScope};
 use pilothouse_domain::skill::MemoryPillCategory;
 use pilothouse_domain::template::cron::CronExpression;
@@ -40,7 +41,7 @@ use pilothouse_domain::text::{
 };
 use pilothouse_domain::tick::TickConfig;
 use pilothouse_domain::value::{
-    AllowedModels, AutoContinueConfig, CommitSha, ContextPolicy, CycleDirection, ExecutionMode, ImageType,
+    AllowedModels, AutoContinueConfig, ContentHash, ContextPolicy, CycleDirection, ExecutionMode, ImageType,
     MessagePriority, ServerUri, ThinkingLevel,
 };
 use pilothouse_domain::web_push::{BrowserPublicKey, BrowserSecret};

@@ -5,8 +5,9 @@ use pilothouse_domain::conversation::Conversation;
 use pilothouse_domain::decision::{DecisionLogEntry, LoggedDecision};
 use pilothouse_domain::escalation::{BlockedInput, InputGuardrail};
 use pilothouse_domain::journal::Cause;
+use pilothouse_domain::output::OutputRules;
 use pilothouse_domain::session::SessionError;
-use pilothouse_domain::value::{OutputRules, ProjectMembership};
+use pilothouse_domain::value::ProjectMembership;
 use pilothouse_domain::{
     AgentSession, AgentSessionId, DomainContext, EventId, Events, IdSource as _, Project, ProjectAgent,
     UserId,

@@ -42,6 +42,7 @@
 //! | [`deadline`] | how long the control plane waits for each answer |
 //! | [`effect`] | what a tool call does, how bad it can be and how far it reaches (S2) |
 //! | [`text_search`] | the words of a search, and the excerpts of texts that have them |
+//! | [`output`], [`output_schema`] | outputs of sessions, and the JSON Schema that an output has to follow (S0 8.5) |
 //! | [`value`] | value objects (S0 8.5) |
 //! | [`ids`], [`text`], [`money`], [`time`], [`trace`] | typed ids, bounded strings, exact money, timestamps, trace context |
 
@@ -69,6 +70,7 @@ pub mod journal;
 pub mod knowledge;
 pub mod money;
 mod names;
+pub mod output;
 pub mod output_schema;
 pub mod placement;
 pub mod pool;

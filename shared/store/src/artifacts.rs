@@ -3,10 +3,11 @@
 //! Each entry belongs to one artifact, so that agents of one project never write the same item. A reaction maintains
 //! the number of artifacts.
 
-use pilothouse_domain::artifact::{Artifact, ArtifactPath, ArtifactState, ArtifactSummary, ContentHash};
+use pilothouse_domain::artifact::{Artifact, ArtifactPath, ArtifactState, ArtifactSummary};
 use pilothouse_domain::coherence::structural::ArtifactTrace;
 use pilothouse_domain::knowledge::ArtifactTally;
 use pilothouse_domain::text::WorkstreamId;
+use pilothouse_domain::value::ContentHash;
 use pilothouse_domain::{ArtifactId, ProjectAgentId, ProjectId, UserId};
 
 use crate::commit::{Commit, Loaded, Purpose, guarded};

@@ -79,13 +79,14 @@
 
 use std::time::Duration;
 
-use pilothouse_domain::artifact::{ArtifactPath, ArtifactSummary, ContentHash};
+use pilothouse_domain::artifact::{ArtifactPath, ArtifactSummary};
 use pilothouse_domain::coherence::ResolvedDecision;
 use pilothouse_domain::coherence::structural::Recommendation;
 use pilothouse_domain::decision::{Decision, DecisionLogEntry, DecisionState};
 use pilothouse_domain::effect::{BlastRadius, Severity};
 use pilothouse_domain::text::{ModelId, WorkstreamId};
 use pilothouse_domain::trust::OutcomeSource;
+use pilothouse_domain::value::ContentHash;
 use pilothouse_domain::{
     AgentLearningId, AgentSessionId, AgentTaskId, Aggregate, ArtifactId, DecisionId, EventId, MessageId,
     Project, ProjectAgentId, ProjectId, RunId, SubAgentId, Timestamp, ToolCallId, UserId, WebhookId,

@@ -3,9 +3,10 @@
 //! The first group is S0's list. The second group contains events that S0 needs but does not list: readiness, turns, task list
 //! snapshots, subagents, log chunks, heartbeats, refusals, and the two steps of an acknowledgement (decision 11).
 
+use pilothouse_domain::output::SessionOutput;
 use pilothouse_domain::value::{
     AgentConversations, Capabilities, CriterionResult, DeliverableState, OptionProposal, Question,
-    SessionOutcome, SessionOutput, SessionTaskStatus, ThinkingLevel, TokenUsage,
+    SessionOutcome, SessionTaskStatus, ThinkingLevel, TokenUsage,
 };
 use pilothouse_domain::{CommandId, MessageId, SubAgentId, Timestamp, ToolCallId, TurnId, VerdictId};
 use schemars::JsonSchema;

@@ -132,7 +132,7 @@ pub(crate) fn text_without_images(text: &str, count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use pilothouse_domain::AgentSessionId;
-    use pilothouse_domain::artifact::ContentHash;
+    use pilothouse_domain::value::ContentHash;
     use pilothouse_wire::launch::BrokerAccess;
     use uuid::Uuid;
 

@@ -3,8 +3,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use pilothouse_domain::output::SessionOutput;
 use pilothouse_domain::text::cut;
-use pilothouse_domain::value::{MessagePriority, MessageSource, SessionOutcome, SessionOutput};
+use pilothouse_domain::value::{MessagePriority, MessageSource, SessionOutcome};
 use pilothouse_domain::{CommandId, MessageId, ToolCallId, TurnId};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::AssistantContent;

@@ -1,7 +1,8 @@
 //! The default script: a short conversation that contains each kind of event once.
 
 use pilothouse_domain::Usd;
-use pilothouse_domain::value::{SessionOutput, SessionTaskStatus, TokenUsage};
+use pilothouse_domain::output::SessionOutput;
+use pilothouse_domain::value::{SessionTaskStatus, TokenUsage};
 use pilothouse_wire::event::{Content, RawTask};
 use serde_json::json;
 

@@ -1,8 +1,9 @@
 //! The format of scripts, described in `docs/script-format.md`.
 
 use pilothouse_domain::effect::Severity;
+use pilothouse_domain::output::SessionOutput;
 use pilothouse_domain::routing::ErrorCategory;
-use pilothouse_domain::value::{Question, SessionOutput, TokenUsage};
+use pilothouse_domain::value::{Question, TokenUsage};
 use pilothouse_domain::{MeterId, SubAgentId, ToolCallId, Usd};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::{Content, HandoffDocument, RawTask};

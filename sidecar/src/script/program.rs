@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pilothouse_domain::value::SessionOutput;
+use pilothouse_domain::output::SessionOutput;
 use pilothouse_domain::{InvalidId, SubAgentId, ToolCallId, Usd};
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::{AssistantContent, Content, SessionEnd};

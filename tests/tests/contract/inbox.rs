@@ -5,11 +5,10 @@ use http::Request;
 use pilothouse_app::http::auth::VerifiedOwner;
 use pilothouse_app::{App, FreshIds, Parts};
 use pilothouse_domain::effect::BlastRadius;
+use pilothouse_domain::escalation::ToolApproval;
 use pilothouse_domain::journal::Cause;
 use pilothouse_domain::session::AgentFact;
-use pilothouse_domain::value::{
-    Capabilities, OptionAssessment, OptionProposal, ProposedOption, Question, ToolApproval,
-};
+use pilothouse_domain::value::{Capabilities, OptionAssessment, OptionProposal, ProposedOption, Question};
 use pilothouse_domain::{AgentSessionId, ToolCallId, TurnId, UserId};
 use pilothouse_sqlite::system_clock;
 use pilothouse_store::contract::Subject;

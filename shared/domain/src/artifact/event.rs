@@ -1,10 +1,10 @@
 //! Events of artifacts.
 
-use super::content::ContentHash;
 use super::version::ArtifactAuthor;
 use crate::ProjectId;
 use crate::event::aggregate_events;
 use crate::text::{Feedback, WorkstreamId};
+use crate::value::ContentHash;
 
 aggregate_events! {
     pub enum ArtifactEvent {

@@ -24,9 +24,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-pub use content::{
-    ArtifactContent, ContentHash, ContentSize, ContentTooLarge, InvalidContentHash, InvalidMimeType, MimeType,
-};
+pub use content::{ArtifactContent, ContentSize, ContentTooLarge, InvalidMimeType, MimeType};
 pub use error::ArtifactError;
 pub use event::ArtifactEvent;
 pub use path::{ArtifactPath, InvalidArtifactPath};

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::embedding::Embedding;
 use super::lexical::{Corpus, Features, Vector};
-use crate::artifact::{ArtifactPath, ContentHash};
+use crate::artifact::ArtifactPath;
 use crate::names::named;
 use crate::text::WorkstreamId;
+use crate::value::ContentHash;
 use crate::{ArtifactId, ProjectAgentId, Timestamp};
 
 /// What compares texts.

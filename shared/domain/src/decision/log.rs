@@ -11,11 +11,12 @@ use super::{
 use crate::brake::{BrakeEvent, BrakeInitiator, BrakeScope, ReleasedBy};
 use crate::control_mode::{ControlMode, ModeRevision};
 use crate::effect::{Effect, Effects, Severity};
-use crate::escalation::{DecidingRule, GuardrailLevel, GuardrailTrip, TripSubject, Verdict, VerdictKind};
+use crate::escalation::{
+    AskedVerdict, DecidingRule, GuardrailLevel, GuardrailTrip, TripSubject, Verdict, VerdictKind,
+};
 use crate::knowledge::KnowledgeAccess;
 use crate::text::WorkstreamId;
 use crate::trust::TrustEntry;
-use crate::value::AskedVerdict;
 use crate::{
     AgentSessionId, Brake, BrakeId, DecisionId, EventId, ProjectAgentId, ProjectId, Timestamp, ToolCallId,
     UserId, VerdictId,

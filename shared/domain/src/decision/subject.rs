@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use super::{AutomaticRecovery, DecisionKind, DecisionOption};
 use crate::brake::BrakeScope;
 use crate::effect::{ActionKind, BlastRadius, Effect, Severity};
+use crate::escalation::{AskedVerdict, ToolApproval};
 use crate::knowledge::CoherenceCategory;
+use crate::output::SessionOutput;
 use crate::text::WorkstreamId;
 use crate::trust::{ApprovalCounts, Rate};
-use crate::value::{
-    AskedVerdict, FailureReason, OptionAssessment, OptionProposal, Question, SessionOutput, ToolApproval,
-};
+use crate::value::{FailureReason, OptionAssessment, OptionProposal, Question};
 use crate::{ArtifactId, BrakeId, CoherenceIssueId, OutputId, ProjectId, SessionChainId, ToolCallId};
 
 /// What is to be decided.

@@ -12,9 +12,9 @@ use super::tool_call::ToolCall;
 use crate::control_mode::{ControlMode, ControlModeSetting, ModeRevision};
 use crate::effect::pattern::ToolClassifications;
 use crate::effect::{ActionKind, BlastRadius, Effect, Effects, Severity};
+use crate::escalation::ToolApproval;
 use crate::text::cut;
 use crate::trust::{Points, Rate, TrustProfile};
-use crate::value::ToolApproval;
 use crate::{AgentSessionId, DecisionId};
 
 /// A person's `alwaysApprove`: covers a tool and its effects up to the approved severity, in one session.

@@ -6,6 +6,7 @@
 //! a text is sent, and where an output is checked.
 
 mod allow_list;
+mod approval;
 mod content_guardrail;
 mod engine;
 mod entry;
@@ -17,6 +18,7 @@ mod tool_call;
 mod violation;
 
 pub use allow_list::{AllowedCommands, BASH, ListedCall, Listing, ToolAllowList};
+pub use approval::{AskedVerdict, ToolApproval};
 pub use content_guardrail::{
     BlockedInput, GuardrailLevel, GuardrailTrip, InputCondition, InputGuardrail, OutputCondition,
     OutputGuardrail, TripSubject,

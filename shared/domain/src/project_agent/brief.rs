@@ -19,12 +19,13 @@ use crate::escalation::{
     ToolGuardrail, Violations,
 };
 use crate::injection::{ContextInjectionPolicy, PolicyViolation};
+use crate::output::OutputRules;
 use crate::output_schema::{OutputSchema, SchemaViolation};
 use crate::project::Project;
 use crate::text::{
     AdapterName, AgentDescription, AgentRole, BriefConstraint, ModelId, WorkstreamId, is_name,
 };
-use crate::value::{McpToolDefinition, OutputRules};
+use crate::value::McpToolDefinition;
 
 /// The brief of an agent.
 ///

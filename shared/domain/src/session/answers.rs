@@ -5,9 +5,10 @@ use std::time::Duration;
 use super::requests::UnacknowledgedAnswer;
 use super::{AgentSession, Operation, PendingRequest, RequestAnswer, RequestKind, SessionError, State};
 use crate::decision::{ApprovalTerms, ResolutionDelivery, ResolvedBy, TimeoutTerms};
+use crate::escalation::ToolApproval;
 use crate::text::cut;
 use crate::tick::TickReading;
-use crate::value::{Answer, FailureReason, OptionProposal, Question, ToolApproval};
+use crate::value::{Answer, FailureReason, OptionProposal, Question};
 use crate::{CommandRef, DomainContext, Events, SessionEvent, Timestamp, ToolCallId};
 
 /// Most questions of a request.

@@ -16,12 +16,13 @@ use crate::decision::{DecisionKind, TimedOut};
 use crate::effect::Severity;
 use crate::escalation::{GuardrailTrip, TripSubject};
 use crate::event::aggregate_events;
+use crate::output::CommitSha;
 use crate::output_schema::OutputViolation;
 use crate::skill::MemoryPillCategory;
 use crate::text::{Feedback, MessageContent};
 use crate::value::{
-    Adjustment, Answer, AutoContinueEnd, CommitSha, ExecutionMode, FailureReason, MessageImage,
-    MessagePriority, MessageSource, Question, SessionOutcome, ThinkingLevel, ToolCallStatus,
+    Adjustment, Answer, AutoContinueEnd, ExecutionMode, FailureReason, MessageImage, MessagePriority,
+    MessageSource, Question, SessionOutcome, ThinkingLevel, ToolCallStatus,
 };
 use crate::{
     AgentLearningId, AgentSessionId, AgentSkillId, AgentTaskId, BrakeId, ClassificationRuleId,

@@ -4,12 +4,13 @@
 use serde::{Deserialize, Serialize};
 
 use crate::decision::TimeoutTerms;
+use crate::escalation::ToolApproval;
+use crate::output::SessionOutput;
 use crate::session::LifecycleCommand;
 use crate::text::PlanContent;
 use crate::value::{
     AgentConversations, AgentSettings, Capabilities, ContextWindowSnapshot, CriterionResult,
-    DeliverableCounts, HandoffDocument, OptionProposal, Question, SessionOutcome, SessionOutput, SessionTask,
-    TokenUsage, ToolApproval,
+    DeliverableCounts, HandoffDocument, OptionProposal, Question, SessionOutcome, SessionTask, TokenUsage,
 };
 use crate::{CommandId, MessageId, MeterId, SubAgentId, Timestamp, ToolCallId, TurnId, Usd};
 

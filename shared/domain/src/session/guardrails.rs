@@ -3,7 +3,7 @@
 use super::AgentSession;
 use crate::decision::{DecisionSubject, OwnerDecision, Resolution};
 use crate::escalation::{BlockedInput, GuardrailTrip, InputGuardrail, TripSubject};
-use crate::value::SessionOutput;
+use crate::output::SessionOutput;
 use crate::{Events, SessionEvent};
 
 /// The events for guardrails that tripped.

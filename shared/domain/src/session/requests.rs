@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use super::LifecycleCommand;
 use crate::decision::{ApprovalTerms, Decision, DecisionSubject, DecisionTimeout, Resolution};
+use crate::escalation::ToolApproval;
 use crate::text::{Feedback, PlanContent};
-use crate::value::{Answer, OptionProposal, PlanStatus, Question, SessionPlan, ToolApproval};
+use crate::value::{Answer, OptionProposal, PlanStatus, Question, SessionPlan};
 use crate::{CommandId, CommandRef, Events, RunId, SessionEvent, Timestamp, ToolCallId};
 
 /// Most bytes of a call's input that a message repeats.

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{AgentSession, AgentSessionStatus, Failure, Operation, SessionError, State};
 use crate::decision::{CancelReason, Resolution};
+use crate::output::{CommitSha, SessionOutput};
 use crate::output_schema::OutputViolation;
 use crate::text::Feedback;
-use crate::value::{CommitSha, FailureReason, SessionOutcome, SessionOutput};
+use crate::value::{FailureReason, SessionOutcome};
 use crate::{DomainContext, Events, OutputId, SessionEvent, Timestamp};
 
 /// The output of the agent and its review.

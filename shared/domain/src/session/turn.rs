@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{AgentFact, AgentSession, AgentSessionStatus, Operation, SessionError, State};
 use crate::decision::CancelReason;
+use crate::output::SessionOutput;
 use crate::text::cut;
-use crate::value::{FailureReason, SessionOutcome, SessionOutput};
+use crate::value::{FailureReason, SessionOutcome};
 use crate::{DomainContext, Events, MessageId, SessionEvent, Timestamp, TurnId};
 
 /// The turn that is running.

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::AgentSessionStatus as S;
 use super::{AgentFact, AgentSession, LifecycleCommand, Operation, PendingCommand, SessionError, State};
 use crate::decision::CancelReason;
-use crate::value::{AutoContinueConfig, AutoContinueEnd, CriterionResult, SessionOutput};
+use crate::output::SessionOutput;
+use crate::value::{AutoContinueConfig, AutoContinueEnd, CriterionResult};
 use crate::{CommandId, CommandRef, Deadlines, DomainContext, Events, SessionEvent, Timestamp};
 
 /// State of a Running session without an open turn.

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::ContentHash;
 use crate::AgentSessionId;
-use crate::artifact::ContentHash;
 
 /// Media type of an image. These are the types that model providers accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -10,6 +10,7 @@ use pilothouse_domain::brake::{
 };
 use pilothouse_domain::conversation::{Conversation, EnqueueError, FactOutcome, NewMessage};
 use pilothouse_domain::decision::OwnerDecision;
+use pilothouse_domain::output::SessionOutput;
 use pilothouse_domain::pool::{Allocation, SessionPool};
 use pilothouse_domain::project::AgentStatus;
 use pilothouse_domain::queue::{QueueError, SessionMessageQueue};
@@ -23,7 +24,7 @@ use pilothouse_domain::text::{
 use pilothouse_domain::tick::TickClock;
 use pilothouse_domain::value::{
     Adjustment, Answer, AutoContinueConfig, Capabilities, CriterionResult, MessagePriority, MessageSource,
-    Question, SessionBudget, SessionOutcome, SessionOutput, TokenUsage, ValidationCriterion, ValidationType,
+    Question, SessionBudget, SessionOutcome, TokenUsage, ValidationCriterion, ValidationType,
 };
 use pilothouse_domain::{
     AgentSession, AgentSessionId, AgentSkillId, BrakeId, Deadlines, DomainContext, Events, IdSource,

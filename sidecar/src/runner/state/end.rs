@@ -1,6 +1,7 @@
 //! Handles the end of an iteration: either the turn ends, or another iteration begins.
 
-use pilothouse_domain::value::{SessionOutcome, SessionOutput};
+use pilothouse_domain::output::SessionOutput;
+use pilothouse_domain::value::SessionOutcome;
 use pilothouse_domain::{CommandId, Timestamp, TurnId};
 
 use super::{PendingInstruction, Quota, RunnerState};

@@ -13,7 +13,7 @@ mod pending_instruction;
 #[cfg(test)]
 mod tests;
 
-use pilothouse_domain::value::SessionOutput;
+use pilothouse_domain::output::SessionOutput;
 use pilothouse_domain::{CommandId, MessageId, Timestamp, TurnId};
 
 pub use self::end::IterationOutcome;

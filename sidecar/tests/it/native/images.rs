@@ -1,7 +1,6 @@
 //! Images of the objective and of messages (decision 100).
 
-use pilothouse_domain::artifact::ContentHash;
-use pilothouse_domain::value::{MessageImage, MessagePriority};
+use pilothouse_domain::value::{ContentHash, MessageImage, MessagePriority};
 use pilothouse_model_server::{ModelServer, Script, Step};
 use serde_json::{Value, json};
 

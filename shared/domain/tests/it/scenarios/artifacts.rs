@@ -3,13 +3,14 @@
 use pilothouse_domain::agent_api::Tags;
 use pilothouse_domain::artifact::{
     Artifact, ArtifactAuthor, ArtifactContent, ArtifactError as X, ArtifactEvent as E, ArtifactKind,
-    ArtifactPath, ArtifactPlace, ArtifactState, ContentHash, ContentSize, MimeType, NewVersion,
-    VersionRecord, artifact_id,
+    ArtifactPath, ArtifactPlace, ArtifactState, ContentSize, MimeType, NewVersion, VersionRecord,
+    artifact_id,
 };
 use pilothouse_domain::knowledge::{ArtifactTally, KnowledgeScope};
 use pilothouse_domain::project_agent::AgentBrief;
 use pilothouse_domain::text::{ArtifactName, Feedback, WorkstreamId};
 use pilothouse_domain::tick::Tick;
+use pilothouse_domain::value::ContentHash;
 use pilothouse_domain::{
     AgentSessionId, Aggregate as _, Deadlines, DomainContext, ProjectAgentId, ProjectId, Timestamp, UserId,
 };

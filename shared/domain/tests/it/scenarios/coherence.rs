@@ -1,6 +1,6 @@
 //! Coherence issues: the rules of layer 0, the states of an issue, and the score (decision 88).
 
-use pilothouse_domain::artifact::{ArtifactAuthor, ArtifactKind, ArtifactPath, ContentHash, MimeType};
+use pilothouse_domain::artifact::{ArtifactAuthor, ArtifactKind, ArtifactPath, MimeType};
 use pilothouse_domain::coherence::comparison::{ComparedArtifact, Comparison, Thresholds};
 use pilothouse_domain::coherence::lexical::{Corpus, Features, has_words};
 use pilothouse_domain::coherence::similarity::{MAX_ARTIFACTS, Scan, ScannedTexts, is_comparable};
@@ -17,6 +17,7 @@ use pilothouse_domain::knowledge::{CoherenceIssueSummary, KnowledgeScope};
 use pilothouse_domain::project_agent::AgentBrief;
 use pilothouse_domain::text::{Feedback, WorkstreamId};
 use pilothouse_domain::tick::Tick;
+use pilothouse_domain::value::ContentHash;
 use pilothouse_domain::{
     AgentSessionId, Aggregate as _, ArtifactId, CoherenceIssueId, Deadlines, DecisionId, DomainContext,
     ProjectAgentId, ProjectId, Timestamp, UserId,

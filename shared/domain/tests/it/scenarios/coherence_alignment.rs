@@ -1,6 +1,6 @@
 //! Embeddings of texts, and artifacts that do not fit a decision (S2, "Semantic similarity"; decision 88).
 
-use pilothouse_domain::artifact::{ArtifactPath, ContentHash, VersionRecord};
+use pilothouse_domain::artifact::{ArtifactPath, VersionRecord};
 use pilothouse_domain::coherence::comparison::{ComparedArtifact, Comparison, Thresholds};
 use pilothouse_domain::coherence::similarity::{Scan, ScannedTexts};
 use pilothouse_domain::coherence::{
@@ -10,6 +10,7 @@ use pilothouse_domain::coherence::{
 use pilothouse_domain::decision::Decision;
 use pilothouse_domain::effect::Severity;
 use pilothouse_domain::text::WorkstreamId;
+use pilothouse_domain::value::ContentHash;
 use pilothouse_domain::{ArtifactId, ProjectAgentId, ProjectId, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,11 +1,10 @@
 //! When messages are delivered to the agent (decisions 28 to 30).
 
-use pilothouse_domain::artifact::ContentHash;
 use pilothouse_domain::conversation::{FactOutcome, NewMessage};
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, LifecycleCommand as C, ProcessState};
 use pilothouse_domain::text::MessageContent;
 use pilothouse_domain::value::{
-    Capabilities, ImageType, MessageImage, MessagePriority, MessageSource, MessageStatus,
+    Capabilities, ContentHash, ImageType, MessageImage, MessagePriority, MessageSource, MessageStatus,
 };
 use pilothouse_domain::{AgentSessionId, CommandId, MessageId, SessionEvent};
 use uuid::Uuid;

@@ -2,12 +2,11 @@
 
 use pilothouse_domain::decision::OwnerDecision;
 use pilothouse_domain::effect::{BlastRadius, Severity};
-use pilothouse_domain::escalation::{GuardrailPolicy, InputGuardrail, TripSubject};
+use pilothouse_domain::escalation::{GuardrailPolicy, InputGuardrail, ToolApproval, TripSubject};
+use pilothouse_domain::output::{OutputRules, SessionOutput};
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S, SessionError, judge_input};
 use pilothouse_domain::text::{Feedback, MessageContent};
-use pilothouse_domain::value::{
-    Answer, OutputRules, Question, QuestionOption, SessionOutcome, SessionOutput, ToolApproval,
-};
+use pilothouse_domain::value::{Answer, Question, QuestionOption, SessionOutcome};
 use pilothouse_domain::{Events, SessionEvent};
 use serde_json::{Value, json};
 

@@ -7,13 +7,14 @@ use pilothouse_domain::decision::{
     OwnerDecision, ProposedResolution, Resolution, ResolutionDelivery, ResolutionType as T, ResolvedBy,
 };
 use pilothouse_domain::effect::{ActionKind, Severity};
+use pilothouse_domain::escalation::ToolApproval;
 use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, LifecycleCommand, ProcessState, SessionSettings,
 };
 use pilothouse_domain::text::{AnswerText, Feedback};
 use pilothouse_domain::trust::TrustOutcome;
 use pilothouse_domain::value::{
-    Answer, OptionAssessment, OptionProposal, ProposedOption, Question, QuestionOption, ToolApproval,
+    Answer, OptionAssessment, OptionProposal, ProposedOption, Question, QuestionOption,
 };
 use pilothouse_domain::{DomainContext, SessionEvent};
 use serde_json::json;

@@ -1,13 +1,12 @@
 //! The two-phase life cycle (decisions 11, 15 to 17), review, and retry.
 
 use pilothouse_domain::conversation::FactOutcome;
+use pilothouse_domain::output::{CommitSha, SessionOutput};
 use pilothouse_domain::session::{
     AgentFact, AgentSessionStatus as S, LifecycleCommand as C, RunCause, RunPhase,
 };
 use pilothouse_domain::text::Feedback;
-use pilothouse_domain::value::{
-    Capabilities, CommitSha, ExecutionMode, FailureReason, SessionOutcome, SessionOutput,
-};
+use pilothouse_domain::value::{Capabilities, ExecutionMode, FailureReason, SessionOutcome};
 use pilothouse_domain::{CommandId, OutputId, SessionEvent};
 use uuid::Uuid;
 

@@ -1,8 +1,9 @@
 //! Outputs whose results violate the schema of the brief (S2 `AgentBrief.outputSchema`; decision 83).
 
+use pilothouse_domain::output::{OutputRules, SessionOutput};
 use pilothouse_domain::output_schema::OutputSchema;
 use pilothouse_domain::session::{AgentFact, AgentSessionStatus as S};
-use pilothouse_domain::value::{MessageSource, OutputRules, SessionOutcome, SessionOutput};
+use pilothouse_domain::value::{MessageSource, SessionOutcome};
 use serde_json::{Value, json};
 
 use crate::scenario::{Scenario, starts, turn};

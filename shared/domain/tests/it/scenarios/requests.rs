@@ -3,11 +3,12 @@
 use pilothouse_domain::SessionEvent;
 use pilothouse_domain::conversation::FactOutcome;
 use pilothouse_domain::decision::OwnerDecision;
+use pilothouse_domain::escalation::ToolApproval;
 use pilothouse_domain::session::{
     AgentFact, AgentOptions, AgentSessionStatus as S, LifecycleCommand, ProcessState, SessionSettings,
 };
 use pilothouse_domain::value::{
-    Capabilities, FailureReason, MessageSource, PlanStatus, Question, QuestionOption, ToolApproval,
+    Capabilities, FailureReason, MessageSource, PlanStatus, Question, QuestionOption,
 };
 
 use crate::scenario::{Scenario, asks, call, completes, results, settings, shows, starts};

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::DecidingRule;
 use crate::VerdictId;
 use crate::effect::{Effect, Effects};
-use crate::escalation::DecidingRule;
 
 /// A tool call that waits for permission. The permission is a question to the owner; two of its answers allow and deny the call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -41,7 +41,7 @@ pub struct AskedVerdict {
     pub effect: Effect,
     /// What the call does.
     pub effects: Effects,
-    /// Hash of the arguments ([`super::input_hash`]).
+    /// Hash of the arguments ([`crate::value::input_hash`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_hash: Option<String>,
     /// Whether an approval must give a reason (S2, `requiresRationale`).
