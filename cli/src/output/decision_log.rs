@@ -3,9 +3,8 @@
 use pilothouse_api::decisions::{LoggedDecisionView, rule_in_words, timeout_rule_in_words, trip_in_words};
 use pilothouse_domain::Timestamp;
 use pilothouse_domain::brake::BrakeScope;
-use pilothouse_domain::decision::{BrakeAction, BrakeActor, LoggedDecision};
+use pilothouse_domain::decision::{BrakeAction, BrakeActor, KnowledgeAccess, LoggedDecision};
 use pilothouse_domain::escalation::VerdictKind;
-use pilothouse_domain::knowledge::KnowledgeAccess;
 
 use super::inbox::{resolver, words};
 use super::style::{Paint, Style};

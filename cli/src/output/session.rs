@@ -1,7 +1,7 @@
 use pilothouse_api::sessions::SessionView;
 use pilothouse_domain::Timestamp;
-use pilothouse_domain::session::{AgentSessionStatus, Disk, PausedReason};
-use pilothouse_domain::value::{SessionOutcome, SessionTaskList, SessionTaskStatus};
+use pilothouse_domain::session::{AgentSessionStatus, PausedReason};
+use pilothouse_domain::value::{Disk, SessionOutcome, SessionTaskList, SessionTaskStatus};
 
 use super::sessions::{paint, short_id};
 use super::style::{Paint, Style};

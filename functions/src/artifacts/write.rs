@@ -10,9 +10,9 @@ use pilothouse_domain::artifact::{
 };
 use pilothouse_domain::coherence::structural::{CheckedVersion, check};
 use pilothouse_domain::journal::Cause;
-use pilothouse_domain::knowledge::KnowledgeScope;
 use pilothouse_domain::text::{ArtifactName, WorkstreamId, cut};
 use pilothouse_domain::tick::Tick;
+use pilothouse_domain::value::KnowledgeScope;
 use pilothouse_domain::{ArtifactId, DomainContext, Events, Project, ProjectId, UserId};
 use pilothouse_store::{Commit, LoadedAggregate};
 

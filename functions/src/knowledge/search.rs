@@ -7,8 +7,9 @@ use pilothouse_api::knowledge::{SearchHit, SearchResults};
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_domain::ProjectId;
-use pilothouse_domain::knowledge::{KnowledgeScope, SearchTerms, Weight};
+use pilothouse_domain::knowledge::{SearchTerms, Weight};
 use pilothouse_domain::text::WorkstreamId;
+use pilothouse_domain::value::KnowledgeScope;
 use pilothouse_store::{Indexed, IndexedSubject};
 
 /// Entries that are read for each word, and for each readable workstream of an agent.

@@ -11,11 +11,12 @@ use pilothouse_app::unit_of_work::{Decision, RetryPolicy};
 use pilothouse_domain::artifact::ArtifactSummary;
 use pilothouse_domain::decision;
 use pilothouse_domain::knowledge::{
-    AgentSummary, ArtifactIndexEntry, CoherenceIssueSummary, DecisionSummary, KnowledgeScope,
-    KnowledgeSnapshot, ProjectKnowledge, TokenBudget, WorkstreamStatus, WorkstreamSummary,
+    AgentSummary, ArtifactIndexEntry, CoherenceIssueSummary, DecisionSummary, KnowledgeSnapshot,
+    ProjectKnowledge, TokenBudget, WorkstreamStatus, WorkstreamSummary,
 };
 use pilothouse_domain::project::{AgentStatus, Workstream};
 use pilothouse_domain::session::AgentSession;
+use pilothouse_domain::value::KnowledgeScope;
 use pilothouse_domain::{DomainContext, Project, ProjectAgent, ProjectAgentId};
 use pilothouse_store::{ArtifactList, Commit, IssueList, Loaded, SnapshotMark};
 
@@ -37,7 +38,7 @@ pub(crate) async fn snapshot_of(
     agents: &[AgentInScope],
     budget: TokenBudget,
 ) -> Result<KnowledgeSnapshot, Problem> {
-    let scope = KnowledgeScope::of_brief(agent.brief());
+    let scope = agent.brief().knowledge_scope();
     let knowledge = knowledge_of(app, project, &scope, agents).await?;
     let snapshot = KnowledgeSnapshot::build(agent.id(), &scope, knowledge, budget, app.now());
     let version = version_of(app, agent.id(), snapshot.content_hash()).await?;
@@ -104,7 +105,7 @@ pub(crate) async fn agents_in_scope(
     project: &Project,
     agent: &ProjectAgent,
 ) -> Result<Vec<AgentInScope>, Problem> {
-    let scope = KnowledgeScope::of_brief(agent.brief());
+    let scope = agent.brief().knowledge_scope();
     let readable = project.agents().iter().filter(|(_, workstream)| scope.may_read(workstream));
     let ids: Vec<_> = readable.map(|(id, _)| *id).collect();
     let mut agents = Vec::with_capacity(ids.len());

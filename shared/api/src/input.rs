@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::str::FromStr;
 
 use deserr::{DeserializeError, Deserr, ErrorKind, IntoValue, MergeWithError, ValuePointerRef};
-use pilothouse_domain::agent_api::{AgentTaskPriority, LearningKind, Tags};
+use pilothouse_domain::agent_api::{AgentTaskPriority, LearningKind};
 use pilothouse_domain::announcement::NotificationKind;
 use pilothouse_domain::artifact::{ArtifactKind, ArtifactPath, ContentSize, MimeType};
 use pilothouse_domain::brake::{BrakeBehavior, BrakeScope};
@@ -36,7 +36,7 @@ use pilothouse_domain::text::{
     GuardrailDescription, GuardrailName, HandoffText, IssueDescription, IssueTitle, LabelText,
     LearningContent, LearningSubject, MemoryPillContent, MessageContent, ModelId, Objective,
     ProjectDescription, ProjectName, SessionName, SkillDescription, SkillInstructions, SkillName,
-    SubAgentName, SystemPrompt, TaskDescription, TaskTitle, TemplateDescription, TemplateName,
+    SubAgentName, SystemPrompt, Tags, TaskDescription, TaskTitle, TemplateDescription, TemplateName,
     ToolDescription, ToolName, WebhookDescription, WorkingDirectory, WorkstreamId, WorkstreamName,
 };
 use pilothouse_domain::tick::TickConfig;

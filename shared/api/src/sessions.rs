@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use pilothouse_domain::session::{
-    AgentSession, AgentSessionStatus, Disk, Failure, PausedReason, PendingRequest, RecordedOutput, RunCause,
+    AgentSession, AgentSessionStatus, Failure, PausedReason, PendingRequest, RecordedOutput, RunCause,
     RunPhase, Turn,
 };
 use pilothouse_domain::value::{
     Adjustment, AgentSettings, AutoContinueConfig, Capabilities, ContextPolicy, ContextWindowSnapshot,
-    DeliverableCounts, ExecutionMode, MessageImage, ProjectMembership, RecordedHandoff, SessionOutcome,
+    DeliverableCounts, Disk, ExecutionMode, MessageImage, ProjectMembership, RecordedHandoff, SessionOutcome,
     SessionPlan, SessionTaskList, TokenUsage, UsageByModel,
 };
 use pilothouse_domain::{

@@ -175,6 +175,13 @@ agent_ids! {
     UserId = "a user id (1 to 200 characters)";
 }
 
+impl DecisionId {
+    /// The id of the decision about `what` happened to a source. It has no session that guards it.
+    pub(crate) fn about(source: Uuid, what: &str) -> Self {
+        Self(Uuid::new_v5(&source, what.as_bytes()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde::de::DeserializeOwned;

@@ -32,7 +32,7 @@
 //! | [`project`], [`project_agent`] | the aggregates `Project` and `ProjectAgent` (S2) |
 //! | [`artifact`] | the `Artifact` aggregate: results of agents' work, with versions and reviews (S2) |
 //! | [`coherence`] | the `CoherenceIssue` aggregate: work of different agents that does not fit together (S2) |
-//! | [`knowledge`] | what an agent may read and write of its project's knowledge (S2) |
+//! | [`knowledge`] | the part of a project's knowledge that one agent reads (S2) |
 //! | [`injection`] | knowledge that working agents receive (S2) |
 //! | [`project_account`] | what the agents of a project draw from its spending cap |
 //! | [`control_mode`] | how much agents may do without a person (S2) |

@@ -104,7 +104,7 @@ mod tests {
         is_that_of_json::<crate::escalation::GuardrailLevel>();
         is_that_of_json::<crate::escalation::TripSubject>();
         is_that_of_json::<crate::journal::RepairRule>();
-        is_that_of_json::<crate::knowledge::CoherenceCategory>();
+        is_that_of_json::<crate::coherence::CoherenceCategory>();
         is_that_of_json::<crate::project::AgentStatus>();
         is_that_of_json::<crate::project_agent::SandboxCapability>();
         is_that_of_json::<crate::project_agent::SecretScope>();

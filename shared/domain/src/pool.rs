@@ -1,14 +1,16 @@
 //! The `SessionPool` (S0 8.12, decision 21): limits how many runs an owner has at once, and queues sessions beyond that.
 
+mod brakes;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::brake::{BrakeError, BrakeInitiator, PoolBrake};
+use crate::brake::PoolBrake;
 use crate::session::RunCause;
 use crate::value::ProjectMembership;
-use crate::{AgentSession, AgentSessionId, BrakeId, DomainContext, Events, RunId, SessionEvent, Timestamp};
+use crate::{AgentSession, AgentSessionId, DomainContext, Events, RunId, SessionEvent, Timestamp};
 
 /// A slot that a run holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -135,32 +137,6 @@ impl SessionPool {
     /// The first brake that stops `session`.
     pub fn brake_on(&self, session: &AgentSession) -> Option<&PoolBrake> {
         self.brakes.iter().find(|brake| brake.stops(session.id(), session.project()))
-    }
-
-    pub(crate) fn pull_brake(
-        &mut self,
-        brake: PoolBrake,
-        initiator: BrakeInitiator,
-    ) -> Result<(), BrakeError> {
-        let max = match initiator {
-            BrakeInitiator::Owner => Self::MAX_BRAKES,
-            BrakeInitiator::System => Self::MAX_BRAKES_WITH_SYSTEM,
-        };
-        if self.brakes.len() >= max {
-            return Err(BrakeError::TooMany { max });
-        }
-        self.brakes.push(brake);
-        Ok(())
-    }
-
-    pub(crate) fn release_brake(&mut self, brake: BrakeId) {
-        self.brakes.retain(|other| other.id != brake);
-    }
-
-    pub(crate) fn release_session(&mut self, brake: BrakeId, session: AgentSessionId) {
-        for brake in self.brakes.iter_mut().filter(|other| other.id == brake) {
-            brake.released.insert(session);
-        }
     }
 
     pub const fn max_concurrent_sessions(&self) -> u32 {

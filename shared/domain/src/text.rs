@@ -1,6 +1,10 @@
 //! Bounded strings. Each type declares its limits, in characters, and rejects other strings.
 
+mod tags;
+
 use serde::{Deserialize, Serialize};
+
+pub use tags::{InvalidTags, Tags};
 
 use crate::string_value::string_value;
 

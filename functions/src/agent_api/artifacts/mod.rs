@@ -8,9 +8,8 @@ pub mod report;
 use pilothouse_app::App;
 use pilothouse_app::http::{AgentCaller, Problem};
 use pilothouse_domain::artifact::ArtifactAuthor;
-use pilothouse_domain::knowledge::KnowledgeScope;
 use pilothouse_domain::session::AgentSession;
-use pilothouse_domain::value::ProjectMembership;
+use pilothouse_domain::value::{KnowledgeScope, ProjectMembership};
 use pilothouse_domain::{AgentSessionId, ProjectAgent, RunId, ToolCallId};
 
 use super::caller_session;
@@ -46,7 +45,7 @@ impl KnowledgeCaller {
 pub(super) async fn scope_of(app: &App, membership: &ProjectMembership) -> Result<KnowledgeScope, Problem> {
     let agent = app.store.any_aggregate::<ProjectAgent>(membership.agent_id).await?;
     let agent = agent.ok_or_else(Problem::no_agent)?;
-    Ok(KnowledgeScope::of_brief(agent.value.brief()))
+    Ok(agent.value.brief().knowledge_scope())
 }
 
 fn author_of(

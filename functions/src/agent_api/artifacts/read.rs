@@ -9,7 +9,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::request::{Parameters, PathParams};
 use pilothouse_app::http::{AgentCaller, Problem, Session};
 use pilothouse_domain::artifact::{Artifact, ArtifactError, ArtifactVersion, ContentSize};
-use pilothouse_domain::knowledge::KnowledgeAccess;
+use pilothouse_domain::decision::KnowledgeAccess;
 use pilothouse_domain::{ArtifactId, ProjectId};
 
 use super::KnowledgeCaller;

@@ -10,7 +10,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::request::PathParams;
 use pilothouse_app::http::{AgentCaller, Problem, Session};
 use pilothouse_domain::artifact::ArtifactError;
-use pilothouse_domain::knowledge::KnowledgeAccess;
+use pilothouse_domain::decision::KnowledgeAccess;
 
 use super::audit::{KnowledgeUse, log_and_count};
 use crate::agent_api::artifacts::KnowledgeCaller;

@@ -10,7 +10,7 @@ use pilothouse_domain::injection::{
     ContextInjectionPolicy, InjectionKind, InjectionLedger, InjectionPriority, InjectionReason,
     SentInjection, Timing, compose,
 };
-use pilothouse_domain::knowledge::{KnowledgeScope, KnowledgeSnapshot, TokenBudget};
+use pilothouse_domain::knowledge::{KnowledgeSnapshot, TokenBudget};
 use pilothouse_domain::project::AgentStatus;
 use pilothouse_domain::project_agent::brief_prompt;
 use pilothouse_domain::text::WorkstreamId;
@@ -43,7 +43,7 @@ impl Trigger<'_> {
             Self::Event(reason) if policy.includes(reason) => vec![reason.clone()],
             Self::Event(_) | Self::Due => Vec::new(),
             Self::InWorkstreams { reasons, .. } => {
-                let scope = KnowledgeScope::of_brief(agent.brief());
+                let scope = agent.brief().knowledge_scope();
                 let mut events = BTreeSet::new();
                 let readable = reasons.iter().filter(|(workstream, _)| scope.may_read(workstream));
                 let included = readable.map(|(_, reason)| reason).filter(|reason| policy.includes(reason));

@@ -6,10 +6,9 @@ use std::fmt;
 use pilothouse_api::decisions::{rule_in_words, timeout_rule_in_words};
 use pilothouse_domain::brake::BrakeScope;
 use pilothouse_domain::decision::{
-    Decision, DecisionKind, DecisionState, DecisionStatus, DecisionSubject, OnTimeout, OrphanAction,
-    OrphanStage, Resolution, ResolutionType, ResolvedBy, TimedOut,
+    Decision, DecisionKind, DecisionState, DecisionStatus, DecisionSubject, KnowledgeAccess, OnTimeout,
+    OrphanAction, OrphanStage, Resolution, ResolutionType, ResolvedBy, TimedOut,
 };
-use pilothouse_domain::knowledge::KnowledgeAccess;
 use pilothouse_domain::session::PausedReason;
 use pilothouse_domain::text::cut;
 use pilothouse_domain::{ProjectAgentId, Timestamp};

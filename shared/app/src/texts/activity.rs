@@ -3,11 +3,11 @@
 use pilothouse_api::decisions::trip_in_words;
 use pilothouse_domain::brake::BrakeBehavior;
 use pilothouse_domain::output_schema::OutputViolation;
-use pilothouse_domain::session::{Disk, WorkStop};
+use pilothouse_domain::session::WorkStop;
 use pilothouse_domain::text::cut;
 use pilothouse_domain::value::{
     ActivityItem, ActivityItemType as T, Adjustment, AgentConversations, AutoContinueEnd, ConversationTarget,
-    CycleDirection, SessionOutcome,
+    CycleDirection, Disk, SessionOutcome,
 };
 use pilothouse_domain::{SessionEvent, StopMode, Timestamp, Usd};
 

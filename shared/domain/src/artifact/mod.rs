@@ -34,10 +34,9 @@ pub use summary::ArtifactSummary;
 pub use unreported::{ReportState, UnreportedFile, UnreportedFiles, UnreportedReason, WorkspaceFile};
 pub use version::{ArtifactAuthor, ArtifactVersion, VersionRecord};
 
-use crate::agent_api::Tags;
 use crate::aggregate::ArchivedPart;
 use crate::names::named;
-use crate::text::{ArtifactName, Feedback, WorkstreamId};
+use crate::text::{ArtifactName, Feedback, Tags, WorkstreamId};
 use crate::tick::Tick;
 use crate::{Aggregate, ArtifactId, DomainContext, ProjectId, Timestamp, UserId};
 

@@ -4,8 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Artifact, ArtifactAuthor, ArtifactContent, ArtifactKind, ArtifactPath, ArtifactState};
-use crate::agent_api::Tags;
-use crate::text::{ArtifactName, WorkstreamId};
+use crate::text::{ArtifactName, Tags, WorkstreamId};
 use crate::{ArtifactId, ProjectId, Timestamp};
 
 /// An artifact without its versions.

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BrakeBehavior, BrakeError, BrakeEvent, BrakeScope, PoolBrake, ReleasedBy};
-use crate::decision::FreeDecision;
-use crate::pool::SessionPool;
+use super::{BrakeBehavior, BrakeError, BrakeEvent, BrakeScope, ReleasedBy};
 use crate::text::BrakeReason;
 use crate::value::ProjectMembership;
 use crate::{AgentSessionId, Aggregate, BrakeId, DecisionId, Timestamp, UserId};
@@ -86,7 +84,7 @@ pub struct BrakeRelease {
 impl ReleaseCondition {
     /// The approval of the decision that the brake `id` opens.
     pub fn decision(id: BrakeId) -> Self {
-        Self::Decision { release_decision_id: FreeDecision::release_of(id) }
+        Self::Decision { release_decision_id: Brake::release_decision_of(id) }
     }
 }
 
@@ -94,24 +92,18 @@ impl Brake {
     /// Most sessions that can be released one by one.
     pub const MAX_RELEASED: usize = 200;
 
-    /// Pulls a brake: no session in its scope receives a slot of `pool` any more.
-    pub fn pull(
+    /// The id of the decision that releases the brake `id`.
+    pub fn release_decision_of(id: BrakeId) -> DecisionId {
+        DecisionId::about(id.uuid(), "release")
+    }
+
+    /// A brake that the pool has. `session_ids` are the sessions in scope that have a run, or the one in scope.
+    pub(crate) fn pulled(
         new: NewBrake,
-        pool: &mut SessionPool,
+        session_ids: BTreeSet<AgentSessionId>,
         now: Timestamp,
-    ) -> Result<(Self, Vec<BrakeEvent>), BrakeError> {
-        let NewBrake { id, owner_id, initiator, scope, behavior, reason, release, agents } = new;
-        pool.pull_brake(PoolBrake::new(id, scope.clone(), behavior), initiator)?;
-        let session_ids = match &scope {
-            BrakeScope::Session { session_id } => BTreeSet::from([*session_id]),
-            scope => {
-                let running = pool.leases().iter();
-                let of_scope = running.filter(|(session, lease)| {
-                    scope.contains(**session, lease.holder.agent().or_else(|| agents.get(session)))
-                });
-                of_scope.map(|(session, _)| *session).collect()
-            }
-        };
+    ) -> (Self, BrakeEvent) {
+        let NewBrake { id, owner_id, initiator, scope, behavior, reason, release, agents: _ } = new;
         let event = BrakeEvent::Pulled {
             brake_id: id,
             scope: scope.clone(),
@@ -132,32 +124,24 @@ impl Brake {
             released_ids: BTreeSet::new(),
             release: None,
         };
-        Ok((brake, vec![event]))
+        (brake, event)
     }
 
-    /// Releases the whole brake.
-    pub fn release(
-        &mut self,
-        by: ReleasedBy,
-        pool: &mut SessionPool,
-        now: Timestamp,
-    ) -> Result<Vec<BrakeEvent>, BrakeError> {
+    /// Ends the brake. The caller removes it from the pool.
+    pub(crate) fn end(&mut self, by: ReleasedBy, now: Timestamp) -> Result<BrakeEvent, BrakeError> {
         if self.release.is_some() {
             return Err(BrakeError::Over);
         }
-        pool.release_brake(self.id);
         self.release = Some(BrakeRelease { at: now, by });
-        Ok(vec![BrakeEvent::Released { brake_id: self.id, by }])
+        Ok(BrakeEvent::Released { brake_id: self.id, by })
     }
 
-    /// Releases some sessions, given with the agents of projects that they belong to: those that it stopped, and those that it keeps
-    /// from starting. The brake is over when its scope is a session and that one is released.
-    pub fn release_sessions(
+    /// Exempts some sessions from the brake. The caller exempts them in the pool too. The brake ends if its scope is one session.
+    pub(crate) fn exempt(
         &mut self,
         sessions: &BTreeMap<AgentSessionId, Option<ProjectMembership>>,
-        pool: &mut SessionPool,
         now: Timestamp,
-    ) -> Result<Vec<BrakeEvent>, BrakeError> {
+    ) -> Result<BrakeEvent, BrakeError> {
         if self.release.is_some() {
             return Err(BrakeError::Over);
         }
@@ -169,14 +153,13 @@ impl Brake {
             return Err(BrakeError::TooManyReleased { max: Self::MAX_RELEASED });
         }
         if matches!(self.scope, BrakeScope::Session { .. }) {
-            return self.release(ReleasedBy::Owner, pool, now);
+            return self.end(ReleasedBy::Owner, now);
         }
-        for session in sessions.keys() {
-            pool.release_session(self.id, *session);
-            self.released_ids.insert(*session);
-        }
-        let session_ids = sessions.keys().copied().collect();
-        Ok(vec![BrakeEvent::SessionsReleased { brake_id: self.id, session_ids }])
+        self.released_ids.extend(sessions.keys());
+        Ok(BrakeEvent::SessionsReleased {
+            brake_id: self.id,
+            session_ids: sessions.keys().copied().collect(),
+        })
     }
 
     pub const fn id(&self) -> BrakeId {

@@ -8,8 +8,10 @@
 //! |---|---|
 //! | `status` | the transition table, and refusals |
 //! | `handover` | the session that continues the work |
+//! | `failed_handoff` | the decision about work that cannot be handed over |
 
 mod event;
+mod failed_handoff;
 mod handover;
 mod status;
 

@@ -2,12 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::category::CoherenceCategory;
 use super::comparison::{ComparedArtifact, ComparisonEngine, Thresholds, percent};
 use super::finding::{AlignmentCheck, Detected, Finding, IssueSource, alignment_issue_id};
 use crate::artifact::VersionRecord;
-use crate::decision::{Decision, DecisionSubject, Resolution};
 use crate::effect::Severity;
-use crate::knowledge::CoherenceCategory;
 use crate::text::{WorkstreamId, cut};
 use crate::{ArtifactId, DecisionId, ProjectAgentId, ProjectId, Timestamp};
 
@@ -42,42 +41,6 @@ pub struct ResolvedDecision {
 }
 
 impl ResolvedDecision {
-    /// The choice of a decision in a project; `None` for other kinds of decisions, and before somebody has decided.
-    pub fn of(decision: &Decision) -> Option<Self> {
-        let membership = decision.project.as_ref()?;
-        let DecisionSubject::Option { question, options, assessment, .. } = &decision.subject else {
-            return None;
-        };
-        let ruling = decision.state.ruling()?;
-        let (choice, description, reason) = match &ruling.resolution {
-            Resolution::ChooseOption { chosen_option_id, rationale } => {
-                let option = &options.iter().find(|option| option.id == *chosen_option_id)?.option;
-                (option.label.clone(), option.description.clone(), rationale.clone())
-            }
-            Resolution::Answer { answers } => {
-                let answers: Vec<_> = answers.iter().map(|answer| answer.answer.as_str()).collect();
-                (answers.join("\n"), None, None)
-            }
-            Resolution::Approve { .. }
-            | Resolution::Modify { .. }
-            | Resolution::Reject { .. }
-            | Resolution::Dismiss => return None,
-        };
-        let named = assessment.iter().flat_map(|assessment| &assessment.affected_artifact_ids);
-        Some(Self {
-            decision_id: decision.id,
-            project_id: membership.project_id,
-            agent_id: membership.agent_id,
-            workstream: membership.workstream.clone(),
-            question: question.clone(),
-            choice,
-            description,
-            reason,
-            affected_artifact_ids: named.filter_map(|id| id.parse().ok()).collect(),
-            resolved_at: ruling.resolved_at,
-        })
-    }
-
     /// The text that is compared, at most as long as that of an artifact. A long question leaves room for the choice.
     pub fn text(&self) -> String {
         let question = cut(&self.question, VersionRecord::HEAD_CHARS / 2);

@@ -1,11 +1,11 @@
 //! Events of coherence issues.
 
+use super::category::CoherenceCategory;
 use super::finding::IssueSource;
 use super::review::ReviewFailure;
 use crate::ProjectId;
 use crate::effect::Severity;
 use crate::event::aggregate_events;
-use crate::knowledge::CoherenceCategory;
 
 aggregate_events! {
     pub enum CoherenceEvent {

@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::category::CoherenceCategory;
 use super::comparison::ComparisonEngine;
 use crate::effect::Severity;
-use crate::knowledge::CoherenceCategory;
 use crate::names::named;
 use crate::text::WorkstreamId;
 use crate::{

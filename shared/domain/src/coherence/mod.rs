@@ -2,6 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `category` | the kinds of problems |
 //! | `config` | the settings of a project |
 //! | `finding` | the content of an issue: its finder, its category and the affected parts |
 //! | `review` | layer 2: the request to a model, and its answer |
@@ -16,6 +17,7 @@
 //! | `score` | the score of a project and its trend |
 
 pub mod alignment;
+mod category;
 pub mod comparison;
 mod config;
 mod embedding;
@@ -33,6 +35,7 @@ pub mod structural;
 use serde::{Deserialize, Serialize};
 
 pub use alignment::ResolvedDecision;
+pub use category::CoherenceCategory;
 pub use comparison::ComparisonEngine;
 pub use config::{
     CoherenceFeedbackLoopConfig, CoherenceMonitorConfig, EmbeddingsConfig, InvalidCoherenceConfig, Similarity,
@@ -49,7 +52,6 @@ pub use review::{
 pub use score::{CoherenceScore, CoherenceTrend, OpenIssues, ScoredIssue};
 pub use status::{CoherenceState, CoherenceStatus};
 
-pub use crate::knowledge::CoherenceCategory;
 use crate::text::{Feedback, ModelId, cut};
 use crate::tick::Tick;
 use crate::{Aggregate, CoherenceIssueId, DomainContext, ProjectId, Timestamp, UserId};

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::alignment::ResolvedDecision;
+use super::category::CoherenceCategory;
 use super::finding::{Finding, IssueSource};
 use crate::effect::Severity;
-use crate::knowledge::CoherenceCategory;
 use crate::names::named;
 use crate::text::{Goal, ModelId, WorkstreamId, WorkstreamName, cut};
 use crate::{ArtifactId, CoherenceIssueId, DecisionId, Timestamp};

@@ -5,11 +5,11 @@
 //! each other are as similar as texts that agree.
 
 use super::alignment::{self, ResolvedDecision};
+use super::category::CoherenceCategory;
 use super::comparison::{ComparedArtifact, Comparison, ComparisonEngine, Thresholds, percent};
 use super::finding::{Detected, Finding, IssueSource, similar_issue_id};
 use crate::artifact::{ArtifactKind, MimeType};
 use crate::effect::Severity;
-use crate::knowledge::CoherenceCategory;
 use crate::{ProjectId, Timestamp};
 
 /// A scan compares at most so many artifacts. A project may set a lower limit (S2 `layer1MaxArtifactsPerScan`).

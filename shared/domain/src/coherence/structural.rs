@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::finding::{Detected, Finding, IssueSource, StructuralCheck};
 use crate::artifact::{ArtifactAuthor, ArtifactPath};
-use crate::knowledge::KnowledgeScope;
 use crate::text::WorkstreamId;
 use crate::tick::Tick;
+use crate::value::KnowledgeScope;
 use crate::{ArtifactId, DecisionId, ProjectAgentId, ProjectId, Timestamp};
 
 /// Writes of two agents conflict within so many ticks.

@@ -3,24 +3,17 @@
 //! Every change is an operation of the table in [`FreeOperation::next`]. The commit is conditioned on the version that was loaded, so of
 //! two concurrent operations one is decided again on the outcome of the other.
 
-use uuid::Uuid;
-
 use super::fit::misfit;
 use super::{
-    CancelReason, ChainOutcome, CoherenceOutcome, Decision, DecisionKind, DecisionSession, DecisionState,
-    DecisionSubject, FreeOperation, FreeStatus, Misfit, OrphanAction, OrphanStage, OrphanedDecisionPolicy,
-    ProposedResolution, Recovery, Resolution, ResolutionDelivery, ResolutionType, ResolvedBy, Ruling,
+    CancelReason, CoherenceOutcome, Decision, DecisionKind, DecisionState, DecisionSubject, FreeOperation,
+    FreeStatus, Misfit, OrphanAction, OrphanStage, OrphanedDecisionPolicy, ProposedResolution, Recovery,
+    Resolution, ResolutionDelivery, ResolutionType, ResolvedBy, Ruling,
 };
 use crate::brake::Brake;
-use crate::chain::ChainError;
 use crate::coherence::{CoherenceIssue, IssueReview};
-use crate::effect::{ActionKind, Severity};
+use crate::effect::Severity;
 use crate::text::Feedback;
-use crate::trust::Rate;
-use crate::{
-    AgentSession, Aggregate as _, BrakeId, CoherenceIssueId, DecisionId, ProjectAgent, ProjectAgentId,
-    SessionChainId, Timestamp,
-};
+use crate::{Aggregate as _, CoherenceIssueId, DecisionId, ProjectAgentId, Timestamp};
 
 /// A decision that guards itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,11 +45,6 @@ impl DecisionKind {
     }
 }
 
-/// The id of the free decision about `what` happened to a source.
-pub(crate) fn id_of(source: Uuid, what: &str) -> DecisionId {
-    DecisionId::new(Uuid::new_v5(&source, what.as_bytes()))
-}
-
 impl Decision {
     /// Leaves the decision without its session, which ended for `reason`. It counts as more severe, so that it moves up in the inbox.
     pub(crate) fn orphan(&mut self, reason: CancelReason, now: Timestamp) {
@@ -82,11 +70,6 @@ impl Decision {
 
 /// Opening.
 impl FreeDecision {
-    /// The id of the decision that releases a brake.
-    pub fn release_of(brake: BrakeId) -> DecisionId {
-        id_of(brake.uuid(), "release")
-    }
-
     /// The decision that releases `brake`.
     pub fn brake_release(brake: &Brake) -> Self {
         let subject = DecisionSubject::BrakeRelease {
@@ -96,7 +79,7 @@ impl FreeDecision {
         };
         let (severity, blast_radius) = subject.classification().unzip();
         Self::pending(Decision {
-            id: Self::release_of(brake.id()),
+            id: Brake::release_decision_of(brake.id()),
             owner_id: brake.owner_id().clone(),
             session: None,
             project: None,
@@ -110,55 +93,9 @@ impl FreeDecision {
         })
     }
 
-    /// The id of the decision about a chain that is full.
-    pub fn failed_handoff_of(chain: SessionChainId) -> DecisionId {
-        id_of(chain.uuid(), "handoff")
-    }
-
-    /// The decision about a chain whose work `session` cannot hand over.
-    pub fn handoff_failed(
-        session: &AgentSession,
-        chain_id: SessionChainId,
-        obstacle: &ChainError,
-        now: Timestamp,
-    ) -> Self {
-        let subject = DecisionSubject::HandoffFailed {
-            chain_id,
-            obstacle: obstacle.to_string(),
-            options: ChainOutcome::options(),
-        };
-        Self::about(session, Self::failed_handoff_of(chain_id), subject, now)
-    }
-
-    /// The decision about the autonomy that `agent` proposes now.
-    pub(crate) fn autonomy(
-        agent: &ProjectAgent,
-        action_kind: ActionKind,
-        lower_bound: Rate,
-        now: Timestamp,
-    ) -> Self {
-        let verdicts = agent.trust().approvals(action_kind);
-        let what = format!("autonomy/{action_kind}/{}/{now}", verdicts.decided);
-        let subject = DecisionSubject::Autonomy { action_kind, verdicts, lower_bound };
-        let (severity, blast_radius) = subject.classification().unzip();
-        Self::pending(Decision {
-            id: id_of(agent.id().uuid(), &what),
-            owner_id: agent.owner_id().clone(),
-            session: None,
-            project: Some(agent.membership()),
-            subject,
-            severity,
-            blast_radius,
-            created_at: now,
-            expires_at: None,
-            timeout: None,
-            state: DecisionState::Pending,
-        })
-    }
-
     /// The id of the decision about an issue that a model confirmed at `reviewed_at`.
     pub fn coherence_review_of(issue: CoherenceIssueId, reviewed_at: Timestamp) -> DecisionId {
-        id_of(issue.uuid(), &format!("review/{reviewed_at}"))
+        DecisionId::about(issue.uuid(), &format!("review/{reviewed_at}"))
     }
 
     /// The decision about an issue that a model confirmed with a high or critical severity; `None` for others.
@@ -197,34 +134,9 @@ impl FreeDecision {
         }))
     }
 
-    const fn pending(decision: Decision) -> Self {
+    /// A new decision.
+    pub(crate) const fn pending(decision: Decision) -> Self {
         Self { decision, status: FreeStatus::Pending }
-    }
-
-    /// A decision of the system about `session`.
-    pub(crate) fn about(
-        session: &AgentSession,
-        id: DecisionId,
-        subject: DecisionSubject,
-        now: Timestamp,
-    ) -> Self {
-        let (severity, blast_radius) = subject.classification().unzip();
-        Self::pending(Decision {
-            id,
-            owner_id: session.owner_id().clone(),
-            session: Some(DecisionSession {
-                session_id: session.id(),
-                session_name: session.name().as_str().to_owned(),
-            }),
-            project: session.project().cloned(),
-            subject,
-            severity,
-            blast_radius,
-            created_at: now,
-            expires_at: None,
-            timeout: None,
-            state: DecisionState::Pending,
-        })
     }
 
     /// A stored decision.

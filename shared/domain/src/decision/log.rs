@@ -14,7 +14,6 @@ use crate::effect::{Effect, Effects, Severity};
 use crate::escalation::{
     AskedVerdict, DecidingRule, GuardrailLevel, GuardrailTrip, TripSubject, Verdict, VerdictKind,
 };
-use crate::knowledge::KnowledgeAccess;
 use crate::text::WorkstreamId;
 use crate::trust::TrustEntry;
 use crate::{
@@ -131,6 +130,17 @@ pub enum LoggedDecision {
     },
     /// The trust of an agent changed.
     Trust { event_id: EventId, change: Box<TrustEntry> },
+}
+
+/// A use of a project's knowledge by an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KnowledgeAccess {
+    ReadArtifact,
+    ReportArtifact,
+    ReadDecision,
+    Search,
+    FlagCoherence,
 }
 
 /// What happened to a brake.

@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `coherence` | the outcomes of an issue that a model confirmed |
+//! | `coherence` | the choices that artifacts are compared with; the outcomes of an issue that a model confirmed |
 //! | `fit` | which resolutions fit a decision |
 //! | `free` | decisions without a session that guards them |
 //! | `log` | the decision log of a project |
@@ -36,9 +36,8 @@ use serde::{Deserialize, Serialize};
 use crate::names::named;
 
 pub use coherence::CoherenceOutcome;
-pub(crate) use free::id_of;
 pub use free::{FreeDecision, FreeDecisionError};
-pub use log::{BrakeAction, BrakeActor, DecisionLogEntry, LoggedDecision};
+pub use log::{BrakeAction, BrakeActor, DecisionLogEntry, KnowledgeAccess, LoggedDecision};
 pub use operation::{FreeOperation, FreeStatus};
 pub use orphan::{InvalidOrphanPolicy, OrphanAction, OrphanActions, OrphanStage, OrphanedDecisionPolicy};
 pub use record::{

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{AutomaticRecovery, DecisionKind, DecisionOption};
 use crate::brake::BrakeScope;
+use crate::coherence::CoherenceCategory;
 use crate::effect::{ActionKind, BlastRadius, Effect, Severity};
 use crate::escalation::{AskedVerdict, ToolApproval};
-use crate::knowledge::CoherenceCategory;
 use crate::output::SessionOutput;
 use crate::text::WorkstreamId;
 use crate::trust::{ApprovalCounts, Rate};

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::DecidingRule;
+use super::engine::DecidingRule;
+use super::tool_call::ToolCall;
 use crate::VerdictId;
 use crate::effect::{Effect, Effects};
 
@@ -51,7 +52,7 @@ pub struct AskedVerdict {
 
 impl ToolApproval {
     /// Most characters of the tool's name.
-    pub const MAX_TOOL: usize = 200;
+    pub const MAX_TOOL: usize = ToolCall::MAX_NAME;
     /// Most characters of the input.
     pub const MAX_INPUT: usize = 1500;
 

@@ -12,7 +12,6 @@ use super::tool_call::ToolCall;
 use crate::control_mode::{ControlMode, ControlModeSetting, ModeRevision};
 use crate::effect::pattern::ToolClassifications;
 use crate::effect::{ActionKind, BlastRadius, Effect, Effects, Severity};
-use crate::escalation::ToolApproval;
 use crate::text::cut;
 use crate::trust::{Points, Rate, TrustProfile};
 use crate::{AgentSessionId, DecisionId};
@@ -101,7 +100,7 @@ pub struct Verdict {
 
 impl DecidingRule {
     fn not_allowed(tool: &str) -> Self {
-        Self::NotAllowed { tool: cut(tool, ToolApproval::MAX_TOOL) }
+        Self::NotAllowed { tool: cut(tool, ToolCall::MAX_NAME) }
     }
 
     fn of_guardrail(guardrail: &ToolGuardrail) -> Self {

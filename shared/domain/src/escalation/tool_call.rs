@@ -23,6 +23,11 @@ pub struct ToolCall<'a> {
     pub arguments: &'a Value,
 }
 
+impl ToolCall<'_> {
+    /// Most characters of a tool's name in a decision about a call.
+    pub const MAX_NAME: usize = 200;
+}
+
 /// Risk of a call that its agent reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]

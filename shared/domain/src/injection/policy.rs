@@ -6,9 +6,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::coherence::CoherenceCategory;
 use crate::control_mode::ControlMode;
 use crate::effect::Severity;
-use crate::knowledge::CoherenceCategory;
 use crate::names::named;
 use crate::text::{AgentRole, ArtifactName, WorkstreamId};
 

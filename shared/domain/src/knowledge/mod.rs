@@ -2,7 +2,6 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `scope` | the workstreams that an agent may read and write |
 //! | `snapshot` | the part of the knowledge that one agent may read, within a number of tokens |
 //! | `selection` | selects the content of a snapshot |
 //! | `trim` | shortens a snapshot to its number of tokens |
@@ -10,7 +9,6 @@
 //! | `terms` | the words under which a search finds an artifact or an objective |
 //! | `tally` | the number of artifacts of each workstream |
 
-mod scope;
 mod selection;
 mod snapshot;
 mod tally;
@@ -18,11 +16,10 @@ mod terms;
 mod tokens;
 mod trim;
 
-pub use scope::{KnowledgeAccess, KnowledgeScope};
 pub use selection::ProjectKnowledge;
 pub use snapshot::{
-    AgentSummary, ArtifactIndexEntry, ArtifactStatus, CoherenceCategory, CoherenceIssueSummary,
-    DecisionSummary, KnowledgeSnapshot, Omitted, TokenBudget, WorkstreamStatus, WorkstreamSummary,
+    AgentSummary, ArtifactIndexEntry, ArtifactStatus, CoherenceIssueSummary, DecisionSummary,
+    KnowledgeSnapshot, Omitted, TokenBudget, WorkstreamStatus, WorkstreamSummary,
 };
 pub use tally::ArtifactTally;
 pub use terms::{SearchTerms, Weight};

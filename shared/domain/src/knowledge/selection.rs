@@ -1,11 +1,11 @@
 //! Builds the snapshot of one agent from the knowledge of its project.
 
-use super::scope::KnowledgeScope;
 use super::snapshot::{
     AgentSummary, ArtifactIndexEntry, CoherenceIssueSummary, DecisionSummary, KnowledgeSnapshot, Omitted,
     TokenBudget, WorkstreamSummary,
 };
 use super::trim;
+use crate::value::KnowledgeScope;
 use crate::{ProjectAgentId, Timestamp};
 
 /// The knowledge of a project, from which [`KnowledgeSnapshot::build`] selects. It may contain more than the agent may read.

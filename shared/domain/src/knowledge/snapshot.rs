@@ -3,16 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::scope::KnowledgeScope;
 use super::tokens::estimated_tokens;
 use crate::artifact::{ArtifactKind, ArtifactState, ArtifactSummary};
-use crate::coherence::CoherenceIssue;
+use crate::coherence::{CoherenceCategory, CoherenceIssue};
 use crate::decision::{Decision, DecisionKind, DecisionSubject};
 use crate::effect::Severity;
-use crate::names::named;
 use crate::project::AgentStatus;
 use crate::text::{AdapterName, AgentRole, ArtifactName, ModelId, WorkstreamId, WorkstreamName, cut};
-use crate::value::sha256_hex;
+use crate::value::{KnowledgeScope, sha256_hex};
 use crate::{Aggregate as _, ArtifactId, DecisionId, ProjectAgentId, Timestamp};
 
 /// Most tokens of a snapshot.
@@ -127,27 +125,6 @@ pub struct CoherenceIssueSummary {
     pub severity: Severity,
     pub category: CoherenceCategory,
     pub affected_workstreams: Vec<WorkstreamId>,
-}
-
-/// S2 `CoherenceCategory`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum CoherenceCategory {
-    Contradiction,
-    Duplication,
-    Gap,
-    DependencyViolation,
-}
-
-named!(CoherenceCategory {
-    Contradiction => "contradiction",
-    Duplication => "duplication",
-    Gap => "gap",
-    DependencyViolation => "dependency_violation",
-});
-
-impl CoherenceCategory {
-    pub const ALL: [Self; 4] = [Self::Contradiction, Self::Duplication, Self::Gap, Self::DependencyViolation];
 }
 
 /// An artifact (S2 `ArtifactSummary`). The tool `read_artifact` reads its content.

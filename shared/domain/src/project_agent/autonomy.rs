@@ -1,10 +1,10 @@
 //! Proposals of autonomy, which a person answers (decision 68).
 
 use super::{ProjectAgent, ProjectAgentEvent};
-use crate::decision::FreeDecision;
+use crate::decision::{Decision, DecisionState, DecisionSubject, FreeDecision};
 use crate::effect::ActionKind;
-use crate::trust::{AutonomyChange, NoProposal};
-use crate::{DecisionId, DomainContext};
+use crate::trust::{AutonomyChange, NoProposal, Rate};
+use crate::{DecisionId, DomainContext, Timestamp};
 
 /// The decisions of the owner that changes of autonomy open and end.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -60,6 +60,29 @@ impl ProjectAgent {
         self.proposals.remove(&action_kind);
         self.updated_at = ctx.now;
         Ok(vec![ProjectAgentEvent::AutonomyAnswered { decision_id, action_kind, granted }])
+    }
+}
+
+impl FreeDecision {
+    /// The decision about the autonomy that `agent` proposes now.
+    fn autonomy(agent: &ProjectAgent, action_kind: ActionKind, lower_bound: Rate, now: Timestamp) -> Self {
+        let verdicts = agent.trust().approvals(action_kind);
+        let what = format!("autonomy/{action_kind}/{}/{now}", verdicts.decided);
+        let subject = DecisionSubject::Autonomy { action_kind, verdicts, lower_bound };
+        let (severity, blast_radius) = subject.classification().unzip();
+        Self::pending(Decision {
+            id: DecisionId::about(agent.id().uuid(), &what),
+            owner_id: agent.owner_id().clone(),
+            session: None,
+            project: Some(agent.membership()),
+            subject,
+            severity,
+            blast_radius,
+            created_at: now,
+            expires_at: None,
+            timeout: None,
+            state: DecisionState::Pending,
+        })
     }
 }
 

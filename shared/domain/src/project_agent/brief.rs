@@ -25,7 +25,7 @@ use crate::project::Project;
 use crate::text::{
     AdapterName, AgentDescription, AgentRole, BriefConstraint, ModelId, WorkstreamId, is_name,
 };
-use crate::value::McpToolDefinition;
+use crate::value::{KnowledgeScope, McpToolDefinition};
 
 /// The brief of an agent.
 ///
@@ -224,6 +224,11 @@ impl AgentBrief {
     pub fn output_rules(&self) -> OutputRules {
         let guardrails = self.guardrail_policy.as_ref().map(|policy| policy.output_guardrails.clone());
         OutputRules { schema: self.output_schema.clone(), guardrails: guardrails.unwrap_or_default() }
+    }
+
+    /// The workstreams that the agent may read and write.
+    pub fn knowledge_scope(&self) -> KnowledgeScope {
+        KnowledgeScope::new(self.workstream.clone(), self.readable_workstreams.clone())
     }
 
     /// The tools of the brief's MCP servers, as the configuration of an agent has them.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{ProjectAgent, ProjectAgentEvent};
-use crate::decision::{AutomaticRecovery, DecisionSubject, FreeDecision, Recovery, id_of};
+use crate::decision::{AutomaticRecovery, DecisionSubject, FreeDecision, Recovery};
 use crate::value::FailureReason;
 use crate::{AgentSession, AgentSessionId, DecisionId, DomainContext};
 
@@ -66,7 +66,7 @@ impl ProjectAgent {
         };
         let decision = FreeDecision::about(
             session,
-            id_of(session_id.uuid(), &format!("crash {attempt}")),
+            DecisionId::about(session_id.uuid(), &format!("crash {attempt}")),
             subject,
             ctx.now,
         );

@@ -3,21 +3,11 @@
 
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{AgentSession, AgentSessionStatus, SessionError};
+use crate::value::Disk;
 use crate::{DomainContext, Events, SessionEvent, Timestamp};
-
-/// The disk that is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Disk {
-    /// The server's disk: its database and the spools of sidecars on the same machine.
-    Server,
-    /// The disk of the machine that runs the session's sidecar.
-    Worker,
-}
 
 /// Records that the session waits for space on a full disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

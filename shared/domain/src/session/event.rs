@@ -6,7 +6,7 @@
 //! An enum has one declaration, so this file is longer than the others of the crate.
 
 use super::run::{CommandRef, RunCause, StopMode};
-use super::{AgentSessionStatus, Disk, LifecycleCommand, WorkStop};
+use super::{AgentSessionStatus, LifecycleCommand, WorkStop};
 use crate::agent_api::{AgentTaskSource, NewAgentLearning, NewAgentTask};
 use crate::artifact::ArtifactReport;
 use crate::brake::BrakeBehavior;
@@ -21,7 +21,7 @@ use crate::output_schema::OutputViolation;
 use crate::skill::MemoryPillCategory;
 use crate::text::{Feedback, MessageContent};
 use crate::value::{
-    Adjustment, Answer, AutoContinueEnd, ExecutionMode, FailureReason, MessageImage, MessagePriority,
+    Adjustment, Answer, AutoContinueEnd, Disk, ExecutionMode, FailureReason, MessageImage, MessagePriority,
     MessageSource, Question, SessionOutcome, ThinkingLevel, ToolCallStatus,
 };
 use crate::{

@@ -36,8 +36,9 @@
 //! | `answers`, `plan`, `timeouts` | requests of the agent, the owner's decisions, timeouts in ticks |
 //! | `grants` | approvals of calls that no longer wait |
 //! | `guardrails` | guardrails on what the agent receives and submits |
-//! | `decisions` | the decisions of the inbox that a change opens or ends |
+//! | `decisions`, `system_decisions` | the decisions of the inbox that a change opens or ends; decisions of the system |
 //! | `kill`, `restart` | the end of an agent by its owner; a new process under a changed control mode |
+//! | `agent_items` | tasks and learnings of the agent |
 //! | `skills`, `adjust` | skills and reloads; adjustments while the session lives |
 //! | `launch`, `replay`, `run_end` | the begin of a run, missing envelopes, its end |
 //! | `deadlines`, `silence`, `after_stop` | deadlines, silent runs, activity after a stop |
@@ -51,6 +52,7 @@ mod acknowledgement;
 mod adjust;
 mod adjustments;
 mod after_stop;
+mod agent_items;
 mod answers;
 mod chain_link;
 mod checkpoint;
@@ -95,6 +97,7 @@ mod spending;
 mod state;
 pub mod status;
 pub mod subagent;
+mod system_decisions;
 mod timeouts;
 mod turn;
 mod validation;
@@ -114,7 +117,7 @@ use decisions::DecisionChanges;
 use definition::SessionDefinition;
 use delivery::Delivery;
 pub(crate) use delivery::{InFlight, InFlightStep};
-pub use disk::{Disk, FullDisk};
+pub use disk::FullDisk;
 pub use error::SessionError;
 pub use event::{Events, SessionEvent};
 pub use fact::{AgentFact, MeterTotals, UsageReport};

@@ -1,11 +1,11 @@
 //! The end of a run: what it means for the session (decisions 12, 14, 17).
 
 use super::{
-    AgentFact, AgentSession, AgentSessionStatus, CheckpointCause, Disk, Operation, PendingCommand, RunCause,
+    AgentFact, AgentSession, AgentSessionStatus, CheckpointCause, Operation, PendingCommand, RunCause,
     RunPhase, SessionError, State,
 };
 use crate::text::cut;
-use crate::value::FailureReason;
+use crate::value::{Disk, FailureReason};
 use crate::{DomainContext, Events, RunId, SessionEvent};
 
 /// What is known about the end of a run.

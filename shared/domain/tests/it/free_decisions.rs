@@ -291,7 +291,7 @@ fn braked() -> (FreeDecision, Braked) {
     let mut new = new_brake(1, BrakeScope::All {}, BrakeBehavior::Pause);
     new.release = pilothouse_domain::brake::ReleaseCondition::decision(new.id);
     let (brake, _) = Brake::pull(new, &mut pool, Timestamp::from_millis(0)).unwrap();
-    assert_eq!(brake.release_decision_id(), Some(FreeDecision::release_of(brake.id())));
+    assert_eq!(brake.release_decision_id(), Some(Brake::release_decision_of(brake.id())));
     (FreeDecision::brake_release(&brake), Braked { brake, pool })
 }
 

@@ -4,15 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pilothouse_domain::artifact::ArtifactKind;
+use pilothouse_domain::coherence::CoherenceCategory;
 use pilothouse_domain::control_mode::ControlMode;
 use pilothouse_domain::effect::Severity;
 use pilothouse_domain::injection::{
     Composed, ContextInjectionPolicy, InjectionKind, InjectionLedger, InjectionPriority, InjectionReason,
     InjectionSlot, KnownItems, PolicyViolation, ReactiveEvent, SentInjection, Timing, compose,
 };
-use pilothouse_domain::knowledge::{
-    ArtifactIndexEntry, ArtifactStatus, CoherenceCategory, KnowledgeSnapshot, Omitted,
-};
+use pilothouse_domain::knowledge::{ArtifactIndexEntry, ArtifactStatus, KnowledgeSnapshot, Omitted};
 use pilothouse_domain::text::{ArtifactName, MessageContent, WorkstreamId};
 use pilothouse_domain::{AgentSessionId, ArtifactId, MessageId, Timestamp};
 use proptest::prelude::*;

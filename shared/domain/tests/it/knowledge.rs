@@ -1,15 +1,17 @@
 //! Properties of snapshots: they fit their number of tokens, stay in the scope of the agent, and depend on their input only.
 
 use pilothouse_domain::artifact::ArtifactKind;
+use pilothouse_domain::coherence::CoherenceCategory;
 use pilothouse_domain::decision::DecisionKind;
 use pilothouse_domain::effect::Severity;
 use pilothouse_domain::knowledge::{
-    AgentSummary, ArtifactIndexEntry, ArtifactStatus, CoherenceCategory, CoherenceIssueSummary,
-    DecisionSummary, KnowledgeScope, KnowledgeSnapshot, ProjectKnowledge, TokenBudget, WorkstreamStatus,
-    WorkstreamSummary, estimated_tokens,
+    AgentSummary, ArtifactIndexEntry, ArtifactStatus, CoherenceIssueSummary, DecisionSummary,
+    KnowledgeSnapshot, ProjectKnowledge, TokenBudget, WorkstreamStatus, WorkstreamSummary, estimated_tokens,
 };
 use pilothouse_domain::project::AgentStatus;
+use pilothouse_domain::project_agent::AgentBrief;
 use pilothouse_domain::text::{AdapterName, AgentRole, ArtifactName, ModelId, WorkstreamId, WorkstreamName};
+use pilothouse_domain::value::KnowledgeScope;
 use pilothouse_domain::{ArtifactId, DecisionId, ProjectAgentId, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -108,7 +110,7 @@ fn knowledge() -> impl Strategy<Value = ProjectKnowledge> {
 /// The agent of workstream `api` that also reads `docs`.
 fn scope() -> KnowledgeScope {
     let brief = json!({ "role": "Builder", "workstream": "api", "readableWorkstreams": ["docs"] });
-    KnowledgeScope::of_brief(&serde_json::from_value(brief).unwrap())
+    serde_json::from_value::<AgentBrief>(brief).unwrap().knowledge_scope()
 }
 
 fn me() -> ProjectAgentId {

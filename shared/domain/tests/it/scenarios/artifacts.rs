@@ -1,14 +1,13 @@
 //! Artifacts: versions, reviews and scopes (decision 84).
 
-use pilothouse_domain::agent_api::Tags;
 use pilothouse_domain::artifact::{
     Artifact, ArtifactAuthor, ArtifactContent, ArtifactError as X, ArtifactEvent as E, ArtifactKind,
     ArtifactPath, ArtifactPlace, ArtifactState, ContentSize, MimeType, NewVersion, VersionRecord,
     artifact_id,
 };
-use pilothouse_domain::knowledge::{ArtifactTally, KnowledgeScope};
+use pilothouse_domain::knowledge::ArtifactTally;
 use pilothouse_domain::project_agent::AgentBrief;
-use pilothouse_domain::text::{ArtifactName, Feedback, WorkstreamId};
+use pilothouse_domain::text::{ArtifactName, Feedback, Tags, WorkstreamId};
 use pilothouse_domain::tick::Tick;
 use pilothouse_domain::value::ContentHash;
 use pilothouse_domain::{
@@ -210,7 +209,7 @@ fn only_a_new_version_is_archived() {
 fn agents_write_their_workstream_and_read_those_of_their_brief() {
     let brief = json!({ "role": "Builder", "workstream": "api", "readableWorkstreams": ["docs"] });
     let brief: AgentBrief = serde_json::from_value(brief).unwrap();
-    let scope = KnowledgeScope::of_brief(&brief);
+    let scope = brief.knowledge_scope();
     let may = |id: &str| (scope.may_read(&workstream(id)), scope.may_write(&workstream(id)));
     assert_eq!([may("api"), may("docs"), may("web")], [(true, true), (true, false), (false, false)]);
 }

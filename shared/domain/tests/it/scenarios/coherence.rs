@@ -13,11 +13,11 @@ use pilothouse_domain::coherence::{
     OpenIssues, ReviewLedger, ScoredIssue, StructuralCheck, flagged_issue_id,
 };
 use pilothouse_domain::effect::Severity;
-use pilothouse_domain::knowledge::{CoherenceIssueSummary, KnowledgeScope};
+use pilothouse_domain::knowledge::CoherenceIssueSummary;
 use pilothouse_domain::project_agent::AgentBrief;
 use pilothouse_domain::text::{Feedback, WorkstreamId};
 use pilothouse_domain::tick::Tick;
-use pilothouse_domain::value::ContentHash;
+use pilothouse_domain::value::{ContentHash, KnowledgeScope};
 use pilothouse_domain::{
     AgentSessionId, Aggregate as _, ArtifactId, CoherenceIssueId, Deadlines, DecisionId, DomainContext,
     ProjectAgentId, ProjectId, Timestamp, UserId,
@@ -233,7 +233,7 @@ fn same_content_in_two_workstreams_is_a_duplicate() {
 fn sources_that_the_agent_may_not_read_violate_its_dependencies() {
     let brief = json!({ "role": "Builder", "workstream": "api", "readableWorkstreams": ["docs"] });
     let brief: AgentBrief = serde_json::from_value(brief).unwrap();
-    let given = Given { scope: Some(KnowledgeScope::of_brief(&brief)), ..written() };
+    let given = Given { scope: Some(brief.knowledge_scope()), ..written() };
     assert_eq!(given.from(&[(2, "api"), (3, "docs")]), []);
     let found = given.from(&[(2, "api"), (5, "web"), (4, "web")]);
     assert_eq!(checks(&found), [StructuralCheck::DependencyViolation]);
@@ -371,7 +371,7 @@ fn flagged_issue_is_the_same_in_any_order_of_its_artifacts() {
 fn agent_sees_no_title_that_names_what_it_may_not_read() {
     let scope = |reads: &[&str]| {
         let brief = json!({ "role": "Builder", "workstream": "api", "readableWorkstreams": reads });
-        KnowledgeScope::of_brief(&serde_json::from_value::<AgentBrief>(brief).unwrap())
+        serde_json::from_value::<AgentBrief>(brief).unwrap().knowledge_scope()
     };
     let title = |reads: &[&str]| CoherenceIssueSummary::of(&detected(), &scope(reads)).title;
     assert_eq!(title(&["docs"]), "Two agents edit src/api.ts");

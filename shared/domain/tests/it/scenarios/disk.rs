@@ -2,8 +2,9 @@
 
 use pilothouse_domain::Events;
 use pilothouse_domain::session::{
-    AgentSessionStatus as S, Disk, LifecycleCommand as C, PausedReason, SessionError,
+    AgentSessionStatus as S, LifecycleCommand as C, PausedReason, SessionError,
 };
+use pilothouse_domain::value::Disk;
 
 use crate::scenario::{Scenario, Step};
 

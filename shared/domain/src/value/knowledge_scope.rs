@@ -1,21 +1,6 @@
 //! The workstreams that an agent may read and write (S2, "Security boundaries").
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::project_agent::AgentBrief;
 use crate::text::WorkstreamId;
-
-/// A use of a project's knowledge by an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum KnowledgeAccess {
-    ReadArtifact,
-    ReportArtifact,
-    ReadDecision,
-    Search,
-    FlagCoherence,
-}
 
 /// The workstreams of an agent: it writes in its own, and reads that one and the readable ones of its brief.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,8 +10,8 @@ pub struct KnowledgeScope {
 }
 
 impl KnowledgeScope {
-    pub fn of_brief(brief: &AgentBrief) -> Self {
-        Self { own: brief.workstream.clone(), readable: brief.readable_workstreams.clone() }
+    pub const fn new(own: WorkstreamId, readable: Vec<WorkstreamId>) -> Self {
+        Self { own, readable }
     }
 
     pub const fn own(&self) -> &WorkstreamId {
