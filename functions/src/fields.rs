@@ -1,10 +1,21 @@
 //! Conversions and limits of fields that several inputs share.
 
 use pilothouse_api::input::{FieldError, distinct_ids, parse};
+use pilothouse_app::http::json_schema;
 use pilothouse_domain::session::SessionSettings;
-use pilothouse_domain::value::SessionBudget;
+use pilothouse_domain::value::{InputSchema, SessionBudget};
 use pilothouse_domain::{AgentSkillId, Usd};
 use serde_json::Value;
+
+/// Checks that a text is a JSON Schema that conforms to the meta-schema.
+pub(crate) fn schema_text(text: String) -> Result<InputSchema, FieldError> {
+    let schema = InputSchema::parse(text).map_err(|error| FieldError(error.to_string()))?;
+    let json = serde_json::from_str(schema.as_str()).map_err(|error| FieldError(error.to_string()))?;
+    match json_schema::violations(&json) {
+        wrong if wrong.is_empty() => Ok(schema),
+        wrong => Err(FieldError(format!("is not a JSON Schema: {}", wrong.join("; ")))),
+    }
+}
 
 pub(crate) fn maybe_cap(text: Option<String>) -> Result<Option<Usd>, FieldError> {
     text.map(cap).transpose()

@@ -16,7 +16,9 @@
 
 pub mod acl;
 pub mod agent_api;
+mod artifact_content;
 mod artifacts;
+mod briefs;
 pub mod catalog;
 mod coherence;
 pub mod commands;
@@ -27,6 +29,7 @@ mod free_decisions;
 mod images;
 mod knowledge;
 mod large_body;
+mod loading;
 mod path;
 pub mod queries;
 pub mod reactions;

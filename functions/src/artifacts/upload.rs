@@ -15,7 +15,7 @@ use pilothouse_domain::artifact::{ArtifactAuthor, ContentSize};
 use pilothouse_domain::value::ContentHash;
 use schemars::JsonSchema;
 
-use super::content;
+use crate::artifact_content;
 use crate::large_body::LargeBody;
 
 /// How long an address accepts the content.
@@ -42,7 +42,7 @@ pub(crate) async fn prepare(
     input: &PrepareUpload,
     own: String,
 ) -> Result<ArtifactUploadLink, Problem> {
-    let key = content::blob_key(project, author, &input.content_hash)?;
+    let key = artifact_content::blob_key(project, author, &input.content_hash)?;
     let link = app.blobs.upload_link(&key, input.size_bytes.bytes(), VALID).await;
     let (url, headers) = match link.map_err(Problem::internal)? {
         Some(link) => (link.url, link.headers.into_iter().collect()),
@@ -60,8 +60,8 @@ pub(crate) async fn receive(
 ) -> Result<(), Problem> {
     let limit = usize::try_from(ContentSize::MAX).unwrap_or(usize::MAX);
     let body = LargeBody::read(request.into_body(), limit).await?;
-    let key = content::blob_key(project, author, hash)?;
-    content::store(app, &key, body.bytes.clone()).await
+    let key = artifact_content::blob_key(project, author, hash)?;
+    artifact_content::store(app, &key, body.bytes.clone()).await
 }
 
 /// The hash in the path of an upload.

@@ -16,8 +16,8 @@ use pilothouse_domain::value::KnowledgeScope;
 use pilothouse_domain::{ArtifactId, DomainContext, Events, Project, ProjectId, UserId};
 use pilothouse_store::{Commit, LoadedAggregate};
 
-use super::content;
 use super::input::{Content, Target, Upload};
+use crate::artifact_content;
 use crate::coherence::Detection;
 use crate::coherence::structural::evidence;
 
@@ -134,7 +134,7 @@ impl Writer<'_> {
     }
 
     async fn content(&self, app: &App, upload: &Upload) -> Result<(ArtifactContent, String), Problem> {
-        let key = content::blob_key(self.project, &self.author, upload.content.hash())?;
+        let key = artifact_content::blob_key(self.project, &self.author, upload.content.hash())?;
         let given = upload.input.mime_type.clone();
         let content = |size_bytes, is_text| ArtifactContent {
             content_hash: upload.content.hash().clone(),
@@ -143,10 +143,13 @@ impl Writer<'_> {
         };
         match &upload.content {
             Content::Inline { bytes, is_text, .. } => {
-                upload.is_stored.get_or_try_init(|| content::store(app, &key, bytes.clone())).await?;
+                upload
+                    .is_stored
+                    .get_or_try_init(|| artifact_content::store(app, &key, bytes.clone()))
+                    .await?;
                 let size = ContentSize::new(bytes.len() as u64);
                 let size = size.map_err(|wrong| Problem::invalid("sizeBytes", wrong))?;
-                Ok((content(size, *is_text), content::head(bytes)))
+                Ok((content(size, *is_text), artifact_content::head(bytes)))
             }
             Content::Uploaded { size, .. } => match app.blobs.size(&key).await.map_err(Problem::internal)? {
                 Some(stored) if stored == size.bytes() => Ok((content(*size, false), String::new())),

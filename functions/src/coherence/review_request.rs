@@ -17,7 +17,7 @@ use pilothouse_domain::decision::Decision;
 use pilothouse_domain::{Aggregate as _, Project};
 use pilothouse_store::IssueList;
 
-use crate::artifacts::content;
+use crate::artifact_content;
 
 /// Most recommendations for an artifact in a request, the latest first.
 const DECISIONS: usize = 5;
@@ -110,7 +110,7 @@ async fn text_of(app: &App, artifact: &Artifact) -> Result<String, Problem> {
     if !is_text || latest.content.size_bytes.bytes() > MAX_BYTES {
         return Ok(String::new());
     }
-    let bytes = content::load(app, artifact.project_id(), latest).await?;
+    let bytes = artifact_content::load(app, artifact.project_id(), latest).await?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

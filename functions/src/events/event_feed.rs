@@ -28,7 +28,6 @@ use pilothouse_domain::journal::{AggregateJournalEntry, AnyAggregateEntry, Journ
 use pilothouse_domain::{AgentSessionId, DomainContext, EventId, UserId};
 use pilothouse_store::aggregate::AggregateRef;
 use pilothouse_store::{Commit, FeedHead, Loaded, PublishedRange};
-use pilothouse_wire::keys::sha256_hex;
 use serde::{Deserialize, Serialize};
 
 use crate::events::delivery_message::{self, Receiver};
@@ -92,12 +91,7 @@ fn message_for_entry_of<E: Publishable>(entry: &AggregateJournalEntry<E>) -> Opt
 
 fn outgoing_message(owner: &UserId, id: EventId, pointer: &Pointer) -> Option<OutgoingMessage> {
     let body = serde_json::to_string(pointer).ok()?;
-    Some(OutgoingMessage::new(group_of(owner), id.to_string(), body))
-}
-
-/// The message group of an owner. It is a digest, because an owner's name may contain characters that a group may not.
-pub(crate) fn group_of(owner: &UserId) -> String {
-    sha256_hex(owner.as_str().as_bytes())
+    Some(OutgoingMessage::new(queues::owner_group(owner), id.to_string(), body))
 }
 
 pub async fn process_and_settle(app: &App, batch: Vec<Received>) -> Result<(), QueueError> {

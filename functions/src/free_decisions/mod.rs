@@ -5,6 +5,7 @@
 
 mod autonomy;
 mod coherence;
+pub(crate) mod crash;
 mod handoff;
 mod orphan;
 mod recovery;

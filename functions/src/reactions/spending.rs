@@ -22,7 +22,7 @@ use pilothouse_domain::{
 };
 use pilothouse_store::{Commit, LineScope, LoadedAggregate, LoadedPool};
 
-use crate::queries::brakes::sessions_of;
+use crate::loading::load_sessions;
 
 /// The most agents whose sessions a reaction reads at the same time.
 const CONCURRENT_AGENTS: usize = 16;
@@ -141,7 +141,7 @@ impl SpendingState {
 impl BrakeGuard {
     async fn load(app: &App, project: &Project) -> Result<Self, Problem> {
         let pool = app.store.pool_with(project.owner_id(), LineScope::Nothing).await?;
-        let sessions = sessions_of(app, &pool.value.unknown_holders()).await?;
+        let sessions = load_sessions(app, &pool.value.unknown_holders()).await?;
         let membership = |session: &Arc<AgentSession>| Some((session.id(), session.project()?.clone()));
         Ok(Self { pool, agents: sessions.iter().filter_map(membership).collect() })
     }

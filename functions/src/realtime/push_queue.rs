@@ -9,8 +9,6 @@ use pilothouse_domain::{AgentSessionId, DecisionId, IdSource as _, ProjectId, Us
 use pilothouse_store::{Followed, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
-use crate::events::event_feed::group_of;
-
 /// What has changed for connections.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
@@ -46,7 +44,7 @@ impl PushOf {
     pub(super) fn group(&self) -> String {
         match self {
             Self::Session { session_id } => session_id.to_string(),
-            Self::Decision { owner_id, .. } => group_of(owner_id),
+            Self::Decision { owner_id, .. } => queues::owner_group(owner_id),
             Self::Project { project_id, .. } => project_id.to_string(),
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pilothouse_broker::{Broker, QueueError, QueueName, QueueOptions};
-use pilothouse_domain::{AgentSessionId, RunId};
+use pilothouse_domain::{AgentSessionId, RunId, UserId};
 use pilothouse_store::{AggregateRef, WorkerKey};
 use pilothouse_wire::keys::sha256_hex;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,11 @@ const MAX_RECEIVES: u32 = 102;
 fn named(name: impl Into<String>) -> QueueName {
     #[allow(clippy::expect_used)] // names made here, of letters, digits and dashes
     QueueName::parse(name).expect("a valid queue name")
+}
+
+/// The message group of an owner. It is a digest, because an owner's name may contain characters that a group may not.
+pub fn owner_group(owner: &UserId) -> String {
+    sha256_hex(owner.as_str().as_bytes())
 }
 
 /// Raw events of all sidecars, one group per session.

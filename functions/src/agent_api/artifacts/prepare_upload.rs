@@ -9,8 +9,8 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::body::Body;
 use pilothouse_app::http::{AgentCaller, Problem, Session};
 
-use super::KnowledgeCaller;
 use crate::agent_api::knowledge::audit::count;
+use crate::agent_api::knowledge::caller::KnowledgeCaller;
 use crate::artifacts::upload::{PrepareUpload, prepare};
 
 pub const FUNCTION: HttpFunction = HttpFunction::new(

@@ -8,8 +8,8 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::request::PathParams;
 use pilothouse_app::http::{AgentCaller, Problem, Session};
 
-use super::KnowledgeCaller;
 use crate::agent_api::knowledge::audit::count;
+use crate::agent_api::knowledge::caller::KnowledgeCaller;
 use crate::artifacts::upload::{named_hash, receive};
 
 pub const FUNCTION: HttpFunction = HttpFunction::new(

@@ -12,9 +12,9 @@ use pilothouse_domain::artifact::{Artifact, ArtifactError, ArtifactVersion, Cont
 use pilothouse_domain::decision::KnowledgeAccess;
 use pilothouse_domain::{ArtifactId, ProjectId};
 
-use super::KnowledgeCaller;
 use crate::agent_api::knowledge::audit::{KnowledgeUse, log_and_count};
-use crate::artifacts::content;
+use crate::agent_api::knowledge::caller::KnowledgeCaller;
+use crate::artifact_content;
 use crate::queries::artifacts::version_of;
 
 pub const FUNCTION: HttpFunction = HttpFunction::new(
@@ -79,6 +79,6 @@ async fn text_of(
     if version.content.size_bytes.bytes() > ContentSize::MAX_INLINE {
         return Ok(None);
     }
-    let bytes = content::load(app, project, version).await?;
+    let bytes = artifact_content::load(app, project, version).await?;
     Ok(String::from_utf8(bytes.into()).ok())
 }

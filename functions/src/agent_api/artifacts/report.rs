@@ -17,8 +17,8 @@ use pilothouse_domain::{AgentSessionId, DomainContext, SessionEvent};
 use pilothouse_store::{Commit, LoadedConversation};
 use serde_json::json;
 
-use super::{author_of, scope_of};
 use crate::agent_api::knowledge::audit::{KnowledgeUse, log_refused};
+use crate::agent_api::knowledge::caller::{author_of, scope_of};
 use crate::agent_api::{AgentCall, CallerContext, caller_session};
 use crate::artifacts::input::{Target, Upload, UploadArtifact};
 use crate::artifacts::write::{WriteState, Writer};

@@ -13,7 +13,7 @@ use pilothouse_domain::artifact::ArtifactError;
 use pilothouse_domain::decision::KnowledgeAccess;
 
 use super::audit::{KnowledgeUse, log_and_count};
-use crate::agent_api::artifacts::KnowledgeCaller;
+use super::caller::KnowledgeCaller;
 
 pub const FUNCTION: HttpFunction = HttpFunction::new(
     "agent-decision-detail",

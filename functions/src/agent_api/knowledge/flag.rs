@@ -18,7 +18,7 @@ use pilothouse_store::{Commit, LoadedConversation};
 use serde_json::json;
 
 use super::audit::{KnowledgeUse, log_refused};
-use crate::agent_api::artifacts::scope_of;
+use super::caller::scope_of;
 use crate::agent_api::{AgentCall, CallerContext};
 use crate::coherence::Detection;
 use crate::coherence::input::ReportIssue;

@@ -12,7 +12,7 @@ use pilothouse_app::http::{AgentCaller, Problem, Session};
 use pilothouse_domain::decision::KnowledgeAccess;
 
 use super::audit::{KnowledgeUse, log_and_count};
-use crate::agent_api::artifacts::KnowledgeCaller;
+use super::caller::KnowledgeCaller;
 use crate::knowledge::search::{search, terms_of};
 
 pub const FUNCTION: HttpFunction =

@@ -31,7 +31,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::fields::timeout;
-use crate::queries::brakes::sessions_of;
+use crate::loading::load_sessions;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("brake-pull", Verb::Post, "/api/brake", |verb| verb.route(pull_brake))
@@ -235,7 +235,7 @@ async fn load(
             pool.value.unknown_holders()
         }
     };
-    let sessions = owned(sessions_of(app, &unknown).await?, owner);
+    let sessions = owned(load_sessions(app, &unknown).await?, owner);
     Ok(BrakeState { pool, committed, sessions })
 }
 

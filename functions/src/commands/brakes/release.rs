@@ -23,7 +23,7 @@ use pilothouse_domain::{AgentSession, AgentSessionId, BrakeId, DomainContext, Pr
 use pilothouse_store::{Commit, LineScope, Loaded, LoadedAggregate, LoadedPool};
 use schemars::JsonSchema;
 
-use crate::queries::brakes::sessions_of;
+use crate::loading::load_sessions;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("brakes-release", Verb::Post, "/api/brakes/{id}/release", |verb| {
@@ -173,7 +173,7 @@ async fn release(
         let brake = app.load_aggregate::<Brake>(command, id).await?;
         let pool = app.store.pool_with(&command.owner, LineScope::Nothing).await?;
         let some = input.sessions(app, command).await?;
-        let sessions = sessions_of(app, brake.value.session_ids()).await?;
+        let sessions = load_sessions(app, brake.value.session_ids()).await?;
         let decision = match brake.value.release_decision_id() {
             Some(id) => app.store.free_decision(id).await?,
             None => None,

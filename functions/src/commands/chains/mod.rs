@@ -11,7 +11,7 @@ use pilothouse_app::unit_of_work::Decision;
 use pilothouse_domain::{AgentSession, ChainEvent, DomainContext, Events, SessionChain, SessionChainId};
 use pilothouse_store::{Commit, LoadedAggregate, LoadedConversation};
 
-use crate::queries::chains::sessions_of;
+use crate::loading::load_chain_sessions;
 
 /// A chain, its current session, and all its sessions.
 type Loaded = (LoadedAggregate<SessionChain>, LoadedConversation, Vec<AgentSession>);
@@ -39,7 +39,7 @@ async fn change(
         let current = app.store.conversation(chain.value.current_session_id()).await?;
         let current =
             current.ok_or_else(|| Problem::internal("the current session of a chain is missing"))?;
-        let sessions = sessions_of(app, &chain.value).await?;
+        let sessions = load_chain_sessions(app, &chain.value).await?;
         Ok((chain, current, sessions))
     };
     let decide = |(mut chain, mut current, mut sessions): Loaded, ctx: &mut DomainContext<'_>| {

@@ -11,7 +11,7 @@ use pilothouse_domain::project_agent::AgentBrief;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::input::BriefInput;
+use crate::briefs::input::BriefInput;
 
 /// Some fields of a [`BriefInput`].
 #[derive(Debug, Clone)]

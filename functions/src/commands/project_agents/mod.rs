@@ -2,8 +2,6 @@
 //! current session.
 
 pub mod brief_changes;
-pub mod guardrails;
-pub mod input;
 pub mod kill;
 pub mod pause;
 pub mod resume;

@@ -12,7 +12,7 @@ use pilothouse_domain::session::Grace;
 use pilothouse_domain::{Project, ProjectId};
 
 use crate::commands::project_agents::kill_current_session;
-use crate::reactions::crashes;
+use crate::free_decisions::crash;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("projects-kill", Verb::Post, "/api/projects/{id}/kill", |verb| verb.route(kill_agents))
@@ -34,14 +34,14 @@ async fn kill_agents(
     let mut agents = Vec::new();
     for agent in project.agents().keys() {
         // First: after this, no recovery makes the agent active without being seen below.
-        crashes::leave_to_person(&app, *agent).await?;
+        crash::leave_to_person(&app, *agent).await?;
         if !app.agent_view(&command.owner, *agent).await?.is_active() {
             continue;
         }
         match kill_current_session(&app, &stop, *agent, Grace::Unlimited).await {
             Ok(_) => agents.push(app.agent_view(&command.owner, *agent).await?),
             // The session ended meanwhile, perhaps by a crash.
-            Err(Problem::Session(_)) => crashes::leave_to_person(&app, *agent).await?,
+            Err(Problem::Session(_)) => crash::leave_to_person(&app, *agent).await?,
             Err(problem) => return Err(problem),
         }
     }

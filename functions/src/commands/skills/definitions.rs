@@ -2,10 +2,11 @@
 
 use deserr::Deserr;
 use pilothouse_api::input::{FieldError, Violations};
-use pilothouse_app::http::json_schema;
 use pilothouse_domain::text::{ModelId, SkillInstructions, SubAgentName, ToolDescription, ToolName};
 use pilothouse_domain::value::{InputSchema, McpToolDefinition, ServerUri, SkillSubAgentDefinition};
 use schemars::JsonSchema;
+
+use crate::fields::schema_text;
 
 /// A tool of an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserr, JsonSchema)]
@@ -42,16 +43,6 @@ pub struct SubAgentInput {
     #[deserr(default)]
     #[schemars(default)]
     pub tool_definitions: Vec<ToolInput>,
-}
-
-/// Checks that a text is a JSON Schema that conforms to the meta-schema.
-pub(crate) fn schema_text(text: String) -> Result<InputSchema, FieldError> {
-    let schema = InputSchema::parse(text).map_err(|error| FieldError(error.to_string()))?;
-    let json = serde_json::from_str(schema.as_str()).map_err(|error| FieldError(error.to_string()))?;
-    match json_schema::violations(&json) {
-        wrong if wrong.is_empty() => Ok(schema),
-        wrong => Err(FieldError(format!("is not a JSON Schema: {}", wrong.join("; ")))),
-    }
 }
 
 impl From<ToolInput> for McpToolDefinition {

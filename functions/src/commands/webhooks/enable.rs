@@ -28,7 +28,7 @@ async fn enable_webhook(
     WebhookOf(id): WebhookOf,
     _: NoBody,
 ) -> Result<Json<Webhook>, Problem> {
-    let load = async || crate::queries::webhooks::webhook_of(&app, &owner, id).await;
+    let load = async || crate::loading::load_webhook(&app, &owner, id).await;
     let decide = |mut webhook: Loaded<Webhook>, _: &mut DomainContext<'_>| {
         if !webhook.value.enable() {
             return Ok(Decision::Unchanged(webhook.value));

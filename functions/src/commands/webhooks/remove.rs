@@ -25,7 +25,7 @@ async fn remove_webhook(
     Owner(owner): Owner,
     WebhookOf(id): WebhookOf,
 ) -> Result<StatusCode, Problem> {
-    let load = async || crate::queries::webhooks::webhook_of(&app, &owner, id).await;
+    let load = async || crate::loading::load_webhook(&app, &owner, id).await;
     let decide = |webhook: Loaded<Webhook>, _: &mut DomainContext<'_>| {
         let mut commit = Commit::new();
         commit.remove_webhook(&webhook);

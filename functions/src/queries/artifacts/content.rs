@@ -10,7 +10,7 @@ use pilothouse_domain::artifact::ArtifactVersion;
 use pilothouse_domain::{ArtifactId, ProjectId};
 
 use super::artifact_of;
-use crate::artifacts::content::blob_key;
+use crate::artifact_content::blob_key;
 use crate::queries::records::blob::{MAX_ANSWER_BYTES, content_response, link_response};
 
 pub const FUNCTION: HttpFunction =

@@ -15,7 +15,7 @@ use pilothouse_domain::artifact::{Artifact, ArtifactVersion};
 use similar::{ChangeTag, TextDiff};
 
 use super::{artifact_of, version_of};
-use crate::artifacts::content;
+use crate::artifact_content;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("artifacts-diff", Verb::Get, "/api/artifacts/{id}/diff", |verb| {
@@ -74,6 +74,6 @@ async fn text_of(
     if version.content.size_bytes.bytes() > MAX_BYTES {
         return Err(Problem::invalid(field, format!("is a version of more than {MAX_BYTES} bytes")));
     }
-    let bytes = content::load(app, artifact.project_id(), version).await?;
+    let bytes = artifact_content::load(app, artifact.project_id(), version).await?;
     String::from_utf8(bytes.into()).map_err(|_| Problem::invalid(field, "is a version that is not text"))
 }

@@ -8,7 +8,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::{Id, Owner, Problem};
 use pilothouse_domain::{Brake, BrakeId};
 
-use super::sessions_of;
+use crate::loading::load_sessions;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("brakes-get", Verb::Get, "/api/brakes/{id}", |verb| verb.route(get_brake))
@@ -24,6 +24,6 @@ async fn get_brake(
 ) -> Result<CommandResponse, Problem> {
     let brake = app.store.aggregate::<Brake>(&owner, id).await?;
     let brake = brake.ok_or_else(|| Problem::NotFound("there is no such brake".to_owned()))?;
-    let sessions = sessions_of(&app, brake.value.session_ids()).await?;
+    let sessions = load_sessions(&app, brake.value.session_ids()).await?;
     CommandResponse::ok(brake.version, &BrakeView::of(&brake.value, &sessions, brake.version))
 }

@@ -8,7 +8,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::{Id, Owner, Problem};
 use pilothouse_domain::{SessionChain, SessionChainId};
 
-use super::sessions_of;
+use crate::loading::load_chain_sessions;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("chains-get", Verb::Get, "/api/agents/chains/{id}", |verb| verb.route(get_chain))
@@ -24,6 +24,6 @@ async fn get_chain(
 ) -> Result<CommandResponse, Problem> {
     let chain = app.store.aggregate::<SessionChain>(&owner, id).await?;
     let chain = chain.ok_or_else(|| Problem::NotFound("there is no such chain".to_owned()))?;
-    let sessions = sessions_of(&app, &chain.value).await?;
+    let sessions = load_chain_sessions(&app, &chain.value).await?;
     CommandResponse::ok(chain.version, &ChainView::of(&chain.value, &sessions, chain.version))
 }

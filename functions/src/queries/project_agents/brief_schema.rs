@@ -6,7 +6,7 @@ use pilothouse_app::function::{HttpFunction, Verb};
 use pilothouse_app::http::Owner;
 use serde_json::Value;
 
-use crate::commands::project_agents::input::BriefInput;
+use crate::briefs::input::BriefInput;
 
 pub const FUNCTION: HttpFunction =
     HttpFunction::new("briefs-schema", Verb::Get, "/api/briefs/schema", |verb| verb.route(get_brief_schema))

@@ -27,7 +27,7 @@ async fn list_deliveries(
     WebhookOf(id): WebhookOf,
     page: PageRequest,
 ) -> Result<Json<Page<Delivery>>, Problem> {
-    crate::queries::webhooks::webhook_of(&app, &owner, id).await?;
+    crate::loading::load_webhook(&app, &owner, id).await?;
     let scope = Scope::of_table("deliveries", layout::deliveries_partition(id));
     let listing = app.store.deliveries(id, page.limit, scope.decode(&page)?).await?;
     Ok(Json(scope.page(listing.items, listing.next)))

@@ -24,7 +24,7 @@ use schemars::JsonSchema;
 use serde_json::Value;
 
 use super::guardrails::GuardrailPolicyInput;
-use crate::commands::skills::definitions::schema_text;
+use crate::fields::schema_text;
 
 /// The brief of an agent.
 #[derive(Debug, Clone, Deserr, JsonSchema)]
