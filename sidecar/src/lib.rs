@@ -17,6 +17,8 @@
 //! | [`runner`] | wraps an adapter and keeps a turn running until its deliverables are settled (S4) |
 //! | [`validation`] | runs the validation criteria of autonomous sessions |
 //! | [`own_tools`] | the tools that Pilothouse provides to agents, natively or over MCP |
+//! | [`agent_api`] | client of the agent API, whose key never leaves the sidecar |
+//! | `tool_names` | names of tools that the control plane recognises |
 //! | [`deliverables`] | tracks the deliverables in the working directory (S4) |
 //! | [`process`] | starts agent processes in isolation from the sidecar |
 //! | [`secrets`] | secrets of the agent, which the launch names |
@@ -25,6 +27,7 @@
 
 pub mod acp;
 pub mod adapter;
+pub mod agent_api;
 pub mod batching;
 pub mod broker;
 pub mod claude;
@@ -56,5 +59,6 @@ pub mod script;
 pub mod secrets;
 pub mod shim;
 pub mod spool;
+mod tool_names;
 pub mod unreported;
 pub mod validation;

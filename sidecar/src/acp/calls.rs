@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::kit::authorizer::ProposedCall;
 use crate::kit::conversation_summary::end_of;
 use crate::kit::json::{list, text, text_at};
-use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE};
+use crate::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE};
 
 /// Looks up the output of a terminal by its id.
 pub(super) type Printed<'a> = &'a dyn Fn(&str) -> Option<String>;

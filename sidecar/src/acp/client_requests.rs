@@ -24,8 +24,8 @@ use crate::adapter::{PlanDecision, Refusal, Reply};
 use crate::kit::form::Form;
 use crate::kit::json::text;
 use crate::kit::notices::notice;
-use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE, OWN_TOOLS, is_exempt};
 use crate::kit::turns::DriverExit;
+use crate::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE, OWN_TOOLS, is_exempt};
 
 impl Driver {
     pub(super) async fn handle_request(

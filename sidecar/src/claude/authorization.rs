@@ -12,7 +12,7 @@ use super::verdicts::{Asker, CallVerdict, VerdictArrival};
 use crate::adapter::AdapterError;
 use crate::kit::authorizer::{Authorization, ProposedCall};
 use crate::kit::json::text;
-use crate::kit::tool_names::is_exempt;
+use crate::tool_names::is_exempt;
 
 impl Driver {
     /// Asks for the verdict on a call, which [`Self::verdict_arrived`] gets.

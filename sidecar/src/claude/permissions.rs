@@ -10,7 +10,7 @@ use crate::adapter::{OwnerAnswers, PlanDecision};
 use crate::kit::authorizer::Authorization;
 use crate::kit::json::text;
 use crate::kit::owner_requests::{Awaits, OwnerReply, OwnerRequests};
-use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE, OWN_TOOLS};
+use crate::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE, OWN_TOOLS};
 
 /// Rules that decide without the owner.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use crate::adapter::{OwnerAnswers, PlanDecision};
 use crate::kit::authorizer::AskVerdict;
 use crate::kit::json::text;
 use crate::kit::permission::{self, ALLOW, DENY, GovernedCall, OwnerDecision, option};
-use crate::kit::tool_names::ASK_USER_QUESTION;
+use crate::tool_names::ASK_USER_QUESTION;
 
 pub(super) const ALLOW_FOR_SESSION: &str = "Allow for this session";
 

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::kit::authorizer::{Authorization, ProposedCall};
 use crate::kit::delegation::{SUBAGENT_TOOLS, called_subagent};
 use crate::kit::json::text;
-use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE, is_exempt};
+use crate::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE, is_exempt};
 
 /// The registered hooks. The name is also the callback id.
 const EVENTS: [&str; 8] = [

@@ -22,7 +22,7 @@ use tracing::{debug, warn};
 use self::answer::{Answer, Response};
 use self::build_files::ChangedBuildFiles;
 use crate::adapter::{AdapterError, AgentContext};
-use crate::own_tools::agent_api::AgentApi;
+use crate::agent_api::AgentApi;
 use crate::retry::Backoff;
 
 /// Bounds of the pause before the next attempt. The backoff waits at least half of its first interval.

@@ -11,7 +11,7 @@ use pilothouse_wire::event::AssistantContent;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::tool_names::EXIT_PLAN_MODE;
+use crate::tool_names::EXIT_PLAN_MODE;
 
 /// In bytes. Keeps the summary far below the size limit of one program argument.
 const MAX_MESSAGES_BYTES: usize = 24 * 1024;

@@ -14,7 +14,7 @@
 //! | [`authorizer`], [`permission`] | verdicts of the control plane on tool calls, and calls that the owner decides on |
 //! | [`delegation`] | work that an agent may not delegate |
 //! | [`owner_requests`], [`form`] | permissions, questions, plans and forms that wait for the owner |
-//! | [`notices`], [`tool_names`] | notices, and names of tools that the control plane recognises |
+//! | [`notices`] | events that inform the owner |
 //! | [`models`] | models and their prices |
 //! | [`conversation_summary`], [`handoff`] | summary of a conversation, and the document that hands it over |
 //! | [`lines`], [`byte_budget`] | lines of an agent's output, and a bound on those that wait |
@@ -41,7 +41,6 @@ pub(crate) mod outage;
 pub(crate) mod owner_requests;
 pub(crate) mod permission;
 pub(crate) mod start;
-pub(crate) mod tool_names;
 pub(crate) mod turn_tree;
 pub(crate) mod turns;
 pub(crate) mod usage;

@@ -6,9 +6,9 @@ use pilothouse_agent::tool::SharedTool;
 use pilothouse_domain::escalation::{BASH, ToolAllowList};
 
 use super::governor::{DriverGovernor, GovernedTool};
-use crate::kit::tool_names::{ASK_USER_QUESTION, ENTER_PLAN_MODE, EXIT_PLAN_MODE, REQUEST_DECISION};
 use crate::own_tools::PlanMode;
 use crate::process::in_process::AgentThread;
+use crate::tool_names::{ASK_USER_QUESTION, ENTER_PLAN_MODE, EXIT_PLAN_MODE, REQUEST_DECISION};
 
 /// The tools for background commands of `bash`, which are allowed with it.
 const BACKGROUND: [&str; 2] = ["bash_output", "bash_stop"];

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::arguments;
 use super::requests::Requests;
-use crate::kit::tool_names::ASK_USER_QUESTION;
+use crate::tool_names::ASK_USER_QUESTION;
 
 pub const NAME: &str = ASK_USER_QUESTION;
 const MAX_QUESTIONS: usize = 10;

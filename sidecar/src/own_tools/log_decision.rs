@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::agent_api::AgentApi;
 use super::arguments;
+use crate::agent_api::AgentApi;
 
 pub const NAME: &str = "log_decision";
 

@@ -11,11 +11,9 @@
 //! | [`ask`], [`plan`], [`todo`] | tools for the native agent only; other agents have their own |
 //! | [`request_decision`], `proposal` | options of which the owner chooses |
 //! | [`requests`], `open_question` | open requests to the owner |
-//! | [`agent_api`] | client of the agent API, whose key never leaves the sidecar |
 //! | [`server`], [`socket`], [`bridge`] | the MCP server, its socket, and the program that agents start to connect to it |
 //! | [`arguments`] | parses a model's arguments and derives their schema |
 
-pub mod agent_api;
 pub mod arguments;
 pub mod ask;
 pub mod bridge;
@@ -44,6 +42,7 @@ use pilothouse_agent::tool::SharedTool;
 use pilothouse_wire::launch::SidecarLaunch;
 
 use crate::adapter::{AdapterError, AgentContext, EventSink};
+use crate::agent_api::AgentApi;
 use crate::deliverables::Deliverables;
 use crate::process::{AgentUser, Processes, agent_folder};
 use crate::unreported::ReportedFiles;
@@ -74,7 +73,7 @@ pub(crate) fn report_artifact(context: &AgentContext) -> Result<Option<SharedToo
     if !launch.request.authorize_tools {
         return Ok(None);
     }
-    let api = agent_api::AgentApi::new(launch, events.redactor().clone())
+    let api = AgentApi::new(launch, events.redactor().clone())
         .map_err(|e| AdapterError::Configuration(e.to_string()))?;
     let thread = processes.file_thread().map_err(|e| AdapterError::Agent(e.to_string()))?;
     let folder = Path::new(&launch.request.working_directory);
@@ -95,7 +94,7 @@ impl OwnTools {
         let folder = Path::new(&launch.request.working_directory);
         let deliverables = Deliverables::new(folder, events.clone(), processes)
             .map_err(|e| AdapterError::Agent(format!("failed to track its deliverables: {e}")))?;
-        let api = agent_api::AgentApi::new(launch, events.redactor().clone())
+        let api = AgentApi::new(launch, events.redactor().clone())
             .map_err(|e| AdapterError::Configuration(e.to_string()))?;
         let mut shared: Vec<SharedTool> = vec![
             Arc::new(deliverable::DeliverableTool::new(deliverables.clone())),

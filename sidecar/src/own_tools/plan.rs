@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::requests::Requests;
 use super::{arguments, ask};
 use crate::adapter::PlanDecision;
-use crate::kit::tool_names::{ENTER_PLAN_MODE, EXIT_PLAN_MODE};
+use crate::tool_names::{ENTER_PLAN_MODE, EXIT_PLAN_MODE};
 
 pub const ENTER: &str = ENTER_PLAN_MODE;
 pub const EXIT: &str = EXIT_PLAN_MODE;

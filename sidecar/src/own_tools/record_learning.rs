@@ -6,8 +6,8 @@ use pilothouse_agent::tool::{Tool, ToolContext, ToolOutput};
 use pilothouse_domain::agent_api::NewAgentLearning;
 use serde_json::Value;
 
-use super::agent_api::AgentApi;
 use super::arguments;
+use crate::agent_api::AgentApi;
 
 pub const NAME: &str = "record_learning";
 

@@ -16,7 +16,7 @@ use super::server::UNNAMED_CALL;
 use super::{arguments, ask, proposal};
 use crate::adapter::EventSink;
 use crate::kit::notices::detailed_notice;
-use crate::kit::tool_names::REQUEST_DECISION;
+use crate::tool_names::REQUEST_DECISION;
 
 pub const NAME: &str = REQUEST_DECISION;
 /// Attempts of which the last one is shown to the owner as far as it fits.

@@ -15,8 +15,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::agent_api::AgentApi;
 use super::arguments;
+use crate::agent_api::AgentApi;
 use crate::process::Processes;
 use crate::process::git::git;
 use crate::process::in_process::AgentThread;

@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::adapter::{OwnerAnswers, PlanDecision};
-use crate::kit::tool_names::OWN_TOOLS;
 use crate::spool::Spool;
 use crate::spool::tests::{launch, open};
+use crate::tool_names::OWN_TOOLS;
 
 struct Given {
     _dir: tempfile::TempDir,

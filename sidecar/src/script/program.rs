@@ -12,8 +12,8 @@ use super::format::{self, Crash, Step};
 use crate::faults::Ignore;
 use crate::kit::authorizer::ProposedCall;
 use crate::kit::notices;
-use crate::kit::tool_names::{ASK_USER_QUESTION, OWN_TOOLS, is_exempt};
 use crate::spool::Delivery;
+use crate::tool_names::{ASK_USER_QUESTION, OWN_TOOLS, is_exempt};
 
 #[derive(Debug, Clone)]
 pub(super) enum Instruction {

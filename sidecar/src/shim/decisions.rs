@@ -18,8 +18,8 @@ use crate::kit::authorizer::Authorization;
 use crate::kit::notices::notice;
 use crate::kit::owner_requests::Awaits;
 use crate::kit::permission::{self, ALLOW, DENY, GovernedCall, OwnerDecision};
-use crate::kit::tool_names::is_exempt;
 use crate::kit::turns::DriverExit;
+use crate::tool_names::is_exempt;
 
 /// The answer that also allows later calls of the tool.
 const ALWAYS: &str = "Always allow";

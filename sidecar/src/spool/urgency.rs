@@ -6,7 +6,7 @@ use pilothouse_sqlite::rusqlite::types::{
 use pilothouse_wire::RawEvent;
 use pilothouse_wire::event::{Ack, AckStep, AssistantContent, MessagePhase};
 
-use crate::kit::tool_names::{ASK_USER_QUESTION, ENTER_PLAN_MODE, EXIT_PLAN_MODE};
+use crate::tool_names::{ASK_USER_QUESTION, ENTER_PLAN_MODE, EXIT_PLAN_MODE};
 
 /// Schema step: envelopes of an older version count as urgent.
 pub(super) const COLUMN: &str = "ALTER TABLE outgoing ADD COLUMN urgent INTEGER NOT NULL DEFAULT 1;";

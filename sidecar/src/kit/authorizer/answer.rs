@@ -4,7 +4,7 @@ use pilothouse_domain::VerdictId;
 use reqwest::StatusCode;
 use serde::Deserialize;
 
-use crate::own_tools::agent_api::Problem;
+use crate::agent_api::Problem;
 
 /// The control plane's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::own_tools::agent_api::AgentApi;
+use crate::agent_api::AgentApi;
 use crate::own_tools::arguments;
 
 const NAME: &str = "flag_coherence";

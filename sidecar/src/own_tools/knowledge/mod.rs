@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use pilothouse_agent::tool::SharedTool;
 
-use super::agent_api::AgentApi;
+use crate::agent_api::AgentApi;
 use crate::process::in_process::AgentThread;
 use crate::unreported::ReportedFiles;
 

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::workspace;
-use crate::own_tools::agent_api::AgentApi;
+use crate::agent_api::AgentApi;
 use crate::own_tools::arguments;
 use crate::process::in_process::AgentThread;
 use crate::unreported::ReportedFiles;

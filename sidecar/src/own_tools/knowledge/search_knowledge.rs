@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::own_tools::agent_api::AgentApi;
+use crate::agent_api::AgentApi;
 use crate::own_tools::arguments;
 
 const NAME: &str = "search_knowledge";

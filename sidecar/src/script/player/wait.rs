@@ -9,9 +9,9 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{Awaited, Player, PlayerExit, Settled, Start};
-use crate::kit::tool_names::EXIT_PLAN_MODE;
 use crate::script::program::Instruction;
 use crate::spool::SpoolError;
+use crate::tool_names::EXIT_PLAN_MODE;
 
 impl Player {
     /// Whether the next instruction is a wait within a turn, which handles commands itself, because it may wait for a

@@ -14,7 +14,7 @@ use super::recording::{Direction, RecordingLine, Segment};
 use super::translated::{Signal, Translated, TurnEnd};
 use super::translator::Translator;
 use crate::kit::json::text;
-use crate::kit::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE};
+use crate::tool_names::{ASK_USER_QUESTION, EXIT_PLAN_MODE};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum PlaybackStep {
