@@ -22,7 +22,6 @@
 //! | [`mcp`] | tools of MCP servers |
 
 pub mod bash;
-mod compaction;
 pub mod context_files;
 mod conversation;
 pub mod event;
@@ -32,10 +31,10 @@ pub mod mcp;
 pub mod message;
 pub mod meter;
 pub mod model;
+mod output_text;
 pub mod process;
 pub mod resources;
 mod retry;
-mod run_loop;
 pub mod session;
 pub mod tool;
 pub mod tree;

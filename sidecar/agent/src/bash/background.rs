@@ -10,10 +10,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::runner::Limits;
-use super::{BashEnd, BashOutcome, BashRunner};
+use super::execution::{Limits, execute};
+use super::{BashConfig, BashEnd, BashOutcome};
+use crate::output_text::{MAX_BYTES, tail};
 use crate::process::ProcessHandle;
-use crate::tool::text::{MAX_BYTES, tail};
 
 /// Most commands that run at once.
 const MAX_RUNNING: usize = 8;
@@ -80,7 +80,7 @@ impl BackgroundCommands {
     /// Starts a command and returns its number. The error is a sentence.
     pub async fn start(
         &self,
-        runner: &BashRunner,
+        config: &BashConfig,
         command: &str,
         timeout: Option<Duration>,
     ) -> Result<u32, String> {
@@ -89,9 +89,8 @@ impl BackgroundCommands {
         }
         let (news, cancelled) = (watch::Sender::new(News::default()), CancellationToken::new());
         let (started, process) = oneshot::channel();
-        // A runner of its own: one with these commands would keep them, so that dropping them could not end them.
-        let runner = BashRunner::new(runner.config().clone());
-        let work = run(runner, command.to_owned(), timeout, (cancelled.clone(), news.clone(), started));
+        let work =
+            run(config.clone(), command.to_owned(), timeout, (cancelled.clone(), news.clone(), started));
         let failed = tokio::spawn(work);
         let Ok(process) = process.await else {
             let error = failed.await.err().map(|error| error.to_string());
@@ -230,7 +229,7 @@ impl News {
 
 /// Runs a command to its end.
 async fn run(
-    runner: BashRunner,
+    config: BashConfig,
     command: String,
     timeout: Option<Duration>,
     (cancelled, news, started): (CancellationToken, watch::Sender<News>, oneshot::Sender<ProcessHandle>),
@@ -240,7 +239,7 @@ async fn run(
     let limits = Limits { time: Some(timeout.unwrap_or(MAX_TIME)), piece: 2 * MAX_BYTES };
     // The receiver waits for it.
     let on_start = |process: ProcessHandle| _ = started.send(process);
-    let running = runner.run_observed(&command, limits, &cancelled, &progress, on_start);
+    let running = execute(&config, &command, limits, &cancelled, &progress, on_start);
     tokio::pin!(running);
     let outcome = loop {
         tokio::select! {

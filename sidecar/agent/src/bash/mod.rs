@@ -1,6 +1,7 @@
 //! Shell commands: the agent's `bash` tool, and the user's `!` and `!!` (S1 7, decision 41).
 
 mod background;
+mod execution;
 mod output;
 mod runner;
 #[cfg(test)]
@@ -10,8 +11,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::message::BashExecution;
+use crate::output_text::{MAX_BYTES, MAX_LINES};
 use crate::process::Guard;
-use crate::tool::text::{MAX_BYTES, MAX_LINES};
 use crate::workspace::Environment;
 
 pub use self::background::{BackgroundCommands, Reading, UnknownCommand};

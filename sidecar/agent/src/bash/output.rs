@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::tool::text::{MAX_BYTES, MAX_LINES, clean, newlines, tail};
+use crate::output_text::{MAX_BYTES, MAX_LINES, clean, newlines, tail};
 
 /// Interval between progress events.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);

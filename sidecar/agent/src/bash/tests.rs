@@ -246,7 +246,7 @@ mod background {
         let dir = tempfile::tempdir().unwrap();
         let runner = BashRunner::new(config(dir.path()));
         let command = "echo ready; until [ -e go ]; do sleep 0.02; done; echo done; exit 3";
-        let number = runner.background().start(&runner, command, None).await.unwrap();
+        let number = runner.background().start(runner.config(), command, None).await.unwrap();
         let first = read_until(&runner, number, "ready").await;
         assert!(first.text().ends_with("The command is running."), "{}", first.text());
         let nothing = runner.background().read(number, NO_WAIT, &CancellationToken::new()).await.unwrap();
@@ -267,13 +267,14 @@ mod background {
     async fn stop_ends_a_command_with_its_descendants() {
         let dir = tempfile::tempdir().unwrap();
         let runner = BashRunner::new(config(dir.path()));
-        let first = runner.background().start(&runner, FAMILY, None).await.unwrap();
+        let first = runner.background().start(runner.config(), FAMILY, None).await.unwrap();
         let family = pids(&dir.path().join("pids"), 4).await;
         let stopped = runner.background().stop(first).await.unwrap();
         assert_eq!(stopped.end, Some(Ok(BashEnd::Cancelled)));
         assert!(!stopped.is_error());
         until("all have ended", || family.iter().all(|pid| !runs(*pid))).await;
-        let second = runner.background().start(&runner, "echo $$ >others; sleep 600", None).await.unwrap();
+        let second =
+            runner.background().start(runner.config(), "echo $$ >others; sleep 600", None).await.unwrap();
         assert_ne!(second, first);
         let others = pids(&dir.path().join("others"), 1).await;
         runner.background().stop_all().await;
@@ -285,7 +286,7 @@ mod background {
         let dir = tempfile::tempdir().unwrap();
         let runner = BashRunner::new(config(dir.path()));
         let command = "echo $$ >pids; until [ -e go ]; do sleep 0.02; done; echo went";
-        let number = runner.background().start(&runner, command, None).await.unwrap();
+        let number = runner.background().start(runner.config(), command, None).await.unwrap();
         let process = pids(&dir.path().join("pids"), 1).await[0];
         assert!(runner.background().pause().await);
         let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
@@ -300,7 +301,8 @@ mod background {
     async fn paused_command_can_be_stopped() {
         let dir = tempfile::tempdir().unwrap();
         let runner = BashRunner::new(config(dir.path()));
-        let number = runner.background().start(&runner, "echo $$ >pids; sleep 600", None).await.unwrap();
+        let number =
+            runner.background().start(runner.config(), "echo $$ >pids; sleep 600", None).await.unwrap();
         let processes = pids(&dir.path().join("pids"), 1).await;
         assert!(runner.background().pause().await);
         assert_eq!(runner.background().stop(number).await.unwrap().end, Some(Ok(BashEnd::Cancelled)));
@@ -312,12 +314,12 @@ mod background {
         let dir = tempfile::tempdir().unwrap();
         let runner = BashRunner::new(config(dir.path()));
         for _ in 0..8 {
-            runner.background().start(&runner, "sleep 600", None).await.unwrap();
+            runner.background().start(runner.config(), "sleep 600", None).await.unwrap();
         }
-        let refused = runner.background().start(&runner, "sleep 600", None).await.unwrap_err();
+        let refused = runner.background().start(runner.config(), "sleep 600", None).await.unwrap_err();
         assert!(refused.contains("stop one first"), "{refused}");
         runner.background().stop(1).await.unwrap();
-        runner.background().start(&runner, "sleep 600", None).await.unwrap();
+        runner.background().start(runner.config(), "sleep 600", None).await.unwrap();
         runner.background().stop_all().await;
     }
 
@@ -326,11 +328,11 @@ mod background {
         let dir = tempfile::tempdir().unwrap();
         let runner = BashRunner::new(config(dir.path()));
         let command = "for at in $(seq 1 40000); do echo line $at; done; touch written; sleep 600";
-        let number = runner.background().start(&runner, command, None).await.unwrap();
+        let number = runner.background().start(runner.config(), command, None).await.unwrap();
         until("all is written", || dir.path().join("written").exists()).await;
         let reading = read_until(&runner, number, "line 40000").await;
         assert!(reading.text().starts_with("[Earlier output was left out.]"), "{}", reading.text());
-        assert!(reading.output.len() <= 3 * crate::tool::text::MAX_BYTES);
+        assert!(reading.output.len() <= 3 * crate::output_text::MAX_BYTES);
         runner.background().stop_all().await;
     }
 
@@ -338,7 +340,7 @@ mod background {
     async fn output_of_one_moment_is_complete() {
         let dir = tempfile::tempdir().unwrap();
         let runner = BashRunner::new(config(dir.path()));
-        let number = runner.background().start(&runner, "seq 1 8000; sleep 600", None).await.unwrap();
+        let number = runner.background().start(runner.config(), "seq 1 8000; sleep 600", None).await.unwrap();
         let reading = read_until(&runner, number, "\n8000\n").await;
         assert!(reading.output.starts_with("1\n2\n") && !reading.is_cut, "{} bytes", reading.output.len());
         runner.background().stop_all().await;
@@ -350,7 +352,7 @@ mod background {
         let runner = BashRunner::new(config(dir.path()));
         let command =
             "echo whole; printf half; touch printed; until [ -e go ]; do sleep 0.02; done; printf -- '-done'";
-        let number = runner.background().start(&runner, command, None).await.unwrap();
+        let number = runner.background().start(runner.config(), command, None).await.unwrap();
         until("it is printed", || dir.path().join("printed").exists()).await;
         assert_eq!(read_until(&runner, number, "whole").await.output, "whole\n");
         std::fs::write(dir.path().join("go"), "").unwrap();

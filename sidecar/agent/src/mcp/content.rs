@@ -3,8 +3,8 @@
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use crate::message::UserContent;
+use crate::output_text::{MAX_BYTES, head};
 use crate::tool::ToolOutput;
-use crate::tool::text::{MAX_BYTES, head};
 
 pub(super) fn output(result: CallToolResult) -> ToolOutput {
     let mut content: Vec<UserContent> = result.content.into_iter().map(block).collect();

@@ -4,13 +4,12 @@ use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use tokio::process::Command;
 
 use super::guard::VERB;
-use super::{AgentUser, Confinement, Group};
+use super::{AgentUser, Confinement, Ending, Group};
 use crate::workspace::Environment;
 
 /// Ends programs with their descendants.
@@ -32,14 +31,6 @@ pub enum Guard {
         /// File access of the programs. `None`: only the user's permissions apply.
         confinement: Option<Confinement>,
     },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ending {
-    /// How long the program may take to end on its own after the agent has ended.
-    pub grace: Duration,
-    /// How long leftover processes may run after the program has ended.
-    pub linger: Duration,
 }
 
 impl Guard {

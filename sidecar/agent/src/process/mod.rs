@@ -13,6 +13,7 @@
 //! A host program with the guard's subcommand uses [`Guard::this_program`], one without it [`Guard::GroupAlone`].
 
 pub mod confinement;
+mod ending;
 pub mod group;
 pub mod guard;
 pub mod launch;
@@ -24,8 +25,9 @@ pub mod user;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
 pub use self::confinement::Confinement;
+pub use self::ending::Ending;
 pub use self::group::{Group, ProcessHandle};
-pub use self::launch::{Ending, Guard, Launch, Program};
+pub use self::launch::{Guard, Launch, Program};
 pub use self::tool_processes::ToolProcesses;
 pub use self::tree::{ProcessId, ProcessInfo, is_below_this};
 pub use self::user::AgentUser;

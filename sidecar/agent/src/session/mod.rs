@@ -5,9 +5,11 @@
 //! of ordered events.
 
 mod bash;
+mod compaction;
 pub(crate) mod config;
 mod metering;
 pub(crate) mod queues;
+mod run_loop;
 pub(crate) mod shared;
 pub(crate) mod state;
 pub(crate) mod status;
@@ -21,6 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::config::{
     ContextSettings, FollowUpMode, PromptOptions, Queue, RetryPolicy, SessionConfig, Start, SteeringMode,
 };
+use self::run_loop::RunLoop;
 use self::shared::Shared;
 use self::state::{CompactionRequest, Prompt, Run, State};
 pub use self::status::{AgentState, CompactionResult, Prompted, Queued, SessionError};
@@ -29,7 +32,6 @@ use crate::extension::CommandOutcome;
 use crate::message::{AgentMessage, user_message};
 use crate::model::info::ModelInfo;
 use crate::resources::command;
-use crate::run_loop::RunLoop;
 use crate::tree::TreeError;
 
 const FULL_DISK_RETRY: Duration = Duration::from_millis(500);

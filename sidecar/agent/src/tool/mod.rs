@@ -1,7 +1,6 @@
 //! The port to tools (S1 3.3).
 
 pub mod builtin;
-pub mod text;
 
 use std::sync::Arc;
 

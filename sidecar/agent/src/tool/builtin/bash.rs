@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::spec;
 use crate::bash::{BackgroundCommands, BashRunner, Reading, UnknownCommand};
 use crate::model::ToolSpec;
-use crate::tool::text::{MAX_BYTES, MAX_LINES};
+use crate::output_text::{MAX_BYTES, MAX_LINES};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
 /// In seconds: one day.
@@ -68,7 +68,7 @@ impl Tool for Bash {
         }
         let timeout = timeout.map(Duration::from_secs);
         if background {
-            return match self.runner.background().start(&self.runner, &command, timeout).await {
+            return match self.runner.background().start(self.runner.config(), &command, timeout).await {
                 Ok(number) => ToolOutput::text(format!("Background command {number} is running.")),
                 Err(error) => ToolOutput::error(error),
             };

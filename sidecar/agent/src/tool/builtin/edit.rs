@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::diff::unified;
 use super::{Answer, blocking, spec};
 use crate::model::ToolSpec;
-use crate::tool::text::{MAX_BYTES, head};
+use crate::output_text::{MAX_BYTES, head};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 use crate::workspace::Workspace;
 

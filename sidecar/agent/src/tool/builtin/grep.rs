@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Answer, STOPPED, blocking, search, spec};
 use crate::model::ToolSpec;
-use crate::tool::text::{MAX_BYTES, head};
+use crate::output_text::{MAX_BYTES, head};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 use crate::workspace::Workspace;
 

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Answer, STOPPED, blocking, spec};
 use crate::message::UserContent;
 use crate::model::ToolSpec;
-use crate::tool::text::{MAX_BYTES, MAX_LINES, head, newlines};
+use crate::output_text::{MAX_BYTES, MAX_LINES, head, newlines};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 use crate::workspace::Workspace;
 

@@ -9,7 +9,7 @@ use super::edit::{Change, Replacement, locate};
 use super::*;
 use crate::bash::BashConfig;
 use crate::message::UserContent;
-use crate::tool::text::{MAX_BYTES, MAX_LINES};
+use crate::output_text::{MAX_BYTES, MAX_LINES};
 use crate::workspace::Environment;
 
 struct Fixture {

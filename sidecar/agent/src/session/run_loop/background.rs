@@ -8,9 +8,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{End, Failed, ReplyError, RunLoop};
-use crate::compaction::Plan;
 use crate::event::{CompactionReason, SessionEvent};
 use crate::governor::{CallPurpose, Verdict};
+use crate::session::compaction::Plan;
 use crate::session::shared::Shared;
 
 /// A summary in progress.

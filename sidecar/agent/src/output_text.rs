@@ -1,12 +1,12 @@
 //! Limits and cleans the text that a tool returns.
 
 /// Limit for one result of a tool.
-pub const MAX_LINES: usize = 2000;
+pub(crate) const MAX_LINES: usize = 2000;
 /// Limit for one result of a tool.
-pub const MAX_BYTES: usize = 50 * 1024;
+pub(crate) const MAX_BYTES: usize = 50 * 1024;
 
 /// The longest end of a text within the limits: complete lines, or the end of the last one if it alone is too long.
-pub fn tail(text: &str) -> &str {
+pub(crate) fn tail(text: &str) -> &str {
     let mut from = text.len().saturating_sub(MAX_BYTES);
     while !text.is_char_boundary(from) {
         from += 1;
@@ -22,7 +22,7 @@ pub fn tail(text: &str) -> &str {
 }
 
 /// The beginning of a text, at most `bytes` bytes.
-pub fn head(text: &str, bytes: usize) -> &str {
+pub(crate) fn head(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn newlines(bytes: &[u8]) -> u64 {
 
 /// The text as a terminal displays it: without escape sequences and control characters, and with only the last state of
 /// lines that overwrite themselves.
-pub fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let mut cleaned = String::with_capacity(text.len());
     let mut line = 0;
     let mut characters = text.chars().peekable();

@@ -1,11 +1,11 @@
 //! Runs a compaction: the summary is a paid reply of the model (S1 6.1).
 
 use super::{End, ReplyError, RunLoop};
-use crate::compaction::{self, Plan};
 use crate::event::{CompactionReason, SessionEvent};
 use crate::governor::CallPurpose;
 use crate::message::AssistantMessage;
 use crate::model::info::ModelInfo;
+use crate::session::compaction::{self, Plan};
 use crate::session::status::{CompactionResult, SessionError};
 
 /// Most retries of a summary that can wait.
