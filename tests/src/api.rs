@@ -5,7 +5,6 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
 
 use crate::log_capture::LogCapture;
-use crate::session::Session;
 
 const RESENDS: usize = 3;
 
@@ -123,11 +122,6 @@ impl Api {
                 None => return items,
             }
         }
-    }
-
-    /// A handle of an existing session.
-    pub fn session(&self, id: &str) -> Session {
-        Session::new(self.clone(), id.to_owned(), Value::Null)
     }
 }
 

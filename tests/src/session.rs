@@ -16,6 +16,13 @@ pub struct Session {
     pub started: Value,
 }
 
+impl Api {
+    /// A handle of an existing session.
+    pub fn session(&self, id: &str) -> Session {
+        Session::new(self.clone(), id.to_owned(), Value::Null)
+    }
+}
+
 impl Session {
     /// A handle of an existing session.
     pub const fn new(api: Api, id: String, started: Value) -> Self {

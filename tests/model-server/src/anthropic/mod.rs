@@ -4,6 +4,7 @@ mod errors;
 mod pairing;
 mod request;
 mod response;
+mod turns;
 
 pub(crate) use errors::{error, failure};
 pub(crate) use request::{limits, read};

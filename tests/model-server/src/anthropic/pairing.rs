@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     CALL, THOUGHT,
-    request::{Block, Merged},
+    turns::{Block, Merged},
 };
 use crate::prompt::InvalidRequest;
 

@@ -17,14 +17,14 @@ use axum::{
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{Dialect, Exchange, Kind, Outcome, Request, routes::Shared};
+use super::{Dialect, Exchange, Kind, Outcome, Request, shared::Shared, stream::StreamPlan};
 use crate::{
     anthropic, chat,
     director::Choice,
     embeddings,
     failure::Failure,
     gemini,
-    http_response::{Refusal, StreamPlan},
+    http_response::Refusal,
     prompt::{InvalidRequest, Prompt},
     reply::Reply,
     responses,

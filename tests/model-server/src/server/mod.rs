@@ -2,6 +2,8 @@ mod gates;
 mod handlers;
 mod record;
 mod routes;
+mod shared;
+mod stream;
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -11,8 +13,11 @@ use std::{
 use tokio::{net::TcpListener, task::JoinHandle};
 
 pub use self::record::{Dialect, Kind, Outcome, Request};
-pub(crate) use self::{gates::Gates, record::Exchange};
-use self::{record::Records, routes::Shared};
+use self::{
+    gates::Gates,
+    record::{Exchange, Records},
+    shared::Shared,
+};
 use crate::{director::Director, script::Script};
 
 /// A model server on a loopback port. Dropping it ends the server.

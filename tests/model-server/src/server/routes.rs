@@ -1,4 +1,4 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use axum::{
     Json, Router,
@@ -11,31 +11,16 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{
-    Dialect, Exchange, Gates, Kind, Request,
+    Dialect, Exchange, Kind, Request,
     handlers::{Incoming, complete, embed_texts, read, refuse, reply},
-    record::Records,
+    shared::Shared,
 };
-use crate::{anthropic, chat, director::Director, prompt::InvalidRequest, script::Script, tokens};
+use crate::{anthropic, chat, prompt::InvalidRequest, tokens};
 
 /// In bytes, as for the providers.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 /// The models to list by default.
 const MODELS: [&str; 3] = ["claude-sonnet-4-5", "claude-haiku-4-5", "gpt-5"];
-
-/// State that all requests share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) script: Mutex<Arc<Script>>,
-    pub(super) director: Mutex<Director>,
-    pub(super) gates: Arc<Gates>,
-    pub(super) records: Arc<Records>,
-}
-
-impl Shared {
-    pub(super) fn script(&self) -> Arc<Script> {
-        Arc::clone(&self.script.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
 
 type Server = State<Arc<Shared>>;
 
