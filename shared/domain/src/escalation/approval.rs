@@ -42,7 +42,7 @@ pub struct AskedVerdict {
     pub effect: Effect,
     /// What the call does.
     pub effects: Effects,
-    /// Hash of the arguments ([`crate::value::input_hash`]).
+    /// Hash of the arguments as JSON with sorted keys: SHA-256 in hex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_hash: Option<String>,
     /// Whether an approval must give a reason (S2, `requiresRationale`).
