@@ -328,6 +328,7 @@ fn table() -> Vec<(Value, Vec<F>)> {
                 approval: Some(ToolApproval {
                     tool_name: "Bash".to_owned(),
                     input: r#"{"command":"ls"}"#.to_owned(),
+                    input_blob: None,
                     allow: "Allow".to_owned(),
                     deny: "Deny".to_owned(),
                     verdict: None,

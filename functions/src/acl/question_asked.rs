@@ -33,7 +33,8 @@ fn tool_approval(asked: &PermissionRequest) -> ToolApproval {
         input: cut(&asked.input.to_string(), ToolApproval::MAX_INPUT),
         allow: cut(&asked.allow, 500),
         deny: cut(&asked.deny, 500),
-        // The intake adds it, because it has to be read.
+        // The intake adds the blob, because it has to be written, and the verdict, because it has to be read.
+        input_blob: None,
         verdict: None,
         modifiable: asked.modifiable,
     }

@@ -53,9 +53,15 @@ impl ProjectFixture {
         tool: &str,
         verdict: VerdictId,
     ) -> Value {
+        let approval =
+            json!({ "toolName": tool, "input": {}, "allow": "Allow", "deny": "Deny", "verdictId": verdict });
+        self.ask_for_approval(sequence, call, &approval).await
+    }
+
+    async fn ask_for_approval(&self, sequence: u64, call: &str, approval: &Value) -> Value {
         let event = json!({ "type": "question_asked", "requestId": call,
             "questions": [{ "question": "May it?", "options": [{ "label": "Allow" }, { "label": "Deny" }] }],
-            "approval": { "toolName": tool, "input": {}, "allow": "Allow", "deny": "Deny", "verdictId": verdict } });
+            "approval": approval });
         let sealed = sealed_event(&self.app, self.session, self.run().await, Some(sequence), event);
         assert_eq!(intake::process(&self.app, vec![received(sealed)]).await.done.len(), 1);
         let (_, page) = self.send("GET", "/api/decisions", Value::Null).await;
@@ -86,6 +92,22 @@ async fn a_repeated_question_has_one_entry_in_the_log() {
     let log = fixture.log().await;
     assert_eq!(log.len(), 2, "{log:#?}");
     assert!(!serde_json::to_string(&log).unwrap().contains("rm -rf"), "arguments are not stored");
+}
+
+#[tokio::test]
+async fn long_input_of_an_approval_is_kept_whole() {
+    let fixture = ProjectFixture::working().await;
+    let approval =
+        |input: &Value| json!({ "toolName": "Bash", "input": input, "allow": "Allow", "deny": "Deny" });
+    let short = json!({ "command": "ls" });
+    let decision = fixture.ask_for_approval(1, "t1", &approval(&short)).await;
+    assert_eq!((&decision["input"], decision.get("inputBlob")), (&json!(short.to_string()), None));
+
+    let long = json!({ "command": format!("echo {}; rm -rf src", "tea ".repeat(1000)) });
+    let decision = fixture.ask_for_approval(2, "t2", &approval(&long)).await;
+    assert!(!decision["input"].as_str().unwrap().contains("rm -rf"), "{decision}");
+    let path = fixture.session_path(&format!("/blobs/{}", decision["inputBlob"].as_str().unwrap()));
+    assert_eq!(fixture.send("GET", &path, Value::Null).await, (200, long));
 }
 
 #[tokio::test]

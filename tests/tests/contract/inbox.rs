@@ -109,6 +109,7 @@ async fn inbox_is_ordered_paged_and_emptied(subject: &dyn Subject) {
     let approval = ToolApproval {
         tool_name: "Bash".to_owned(),
         input: "{}".to_owned(),
+        input_blob: None,
         allow: "Allow".to_owned(),
         deny: "Deny".to_owned(),
         verdict: None,

@@ -286,6 +286,7 @@ impl<'a> Batch<'a> {
         }
         let session = &self.loaded.conversation.session;
         enrich::attach_verdict(self.app, session, event, &mut mapping.facts).await?;
+        enrich::attach_input(self.app, session, event, &mut mapping.facts).await?;
         enrich::attach_timeout(self.app, session, &mut mapping.facts).await?;
         enrich::check_outputs(self.app, session, &mut mapping.facts).await?;
         if let RawEvent::ToolResult { tool_call_id, .. } = event {

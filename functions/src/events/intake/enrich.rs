@@ -1,11 +1,14 @@
 //! Completes the facts of an event with data that only the control plane has: to a request, the verdict that a permission names
-//! (decision 75) and the timeout of a request in a project (decision 77); to an output, how its result violates the schema of the brief
-//! (decision 83) and the guardrails that trip on it (decision 79).
+//! (decision 75), the blob with a long input of its call (decision 6), and the timeout of a request in a project (decision 77); to an output,
+//! how its result violates the schema of the brief (decision 83) and the guardrails that trip on it (decision 79).
 
+use bytes::Bytes;
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_domain::ProjectAgent;
 use pilothouse_domain::session::{AgentFact, AgentSession};
+use pilothouse_domain::value::ToolApproval;
+use pilothouse_store::blob::BlobKey;
 use pilothouse_wire::RawEvent;
 
 /// Adds the verdict as the control plane recorded it. A verdict of another session, on another call or tool, or without a question is
@@ -25,6 +28,30 @@ pub(super) async fn attach_verdict(
         if let AgentFact::QuestionAsked { approval: Some(approval), .. } = fact {
             let same_tool = verdict.as_ref().filter(|verdict| verdict.tool == approval.tool_name);
             approval.verdict = same_tool.cloned().map(Box::new);
+        }
+    }
+    Ok(())
+}
+
+/// Stores a long input of a tool call as a blob, because the session keeps only its beginning. The blob is written first, so that an
+/// approval never names a missing blob. The limit of the beginning is in characters, so an input of at most as many bytes is not cut.
+pub(super) async fn attach_input(
+    app: &App,
+    session: &AgentSession,
+    event: &RawEvent,
+    facts: &mut [AgentFact],
+) -> Result<(), Problem> {
+    let RawEvent::QuestionAsked { approval: Some(asked), .. } = event else { return Ok(()) };
+    let input = asked.input.to_string();
+    if input.len() <= ToolApproval::MAX_INPUT {
+        return Ok(());
+    }
+    let prefix = format!("sessions/{}", session.id());
+    let key = BlobKey::of(&prefix, input.as_bytes()).map_err(Problem::internal)?;
+    app.blobs.put(&key, Bytes::from(input)).await.map_err(Problem::internal)?;
+    for fact in facts {
+        if let AgentFact::QuestionAsked { approval: Some(approval), .. } = fact {
+            approval.input_blob = Some(key.digest().to_owned());
         }
     }
     Ok(())

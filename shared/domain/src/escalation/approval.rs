@@ -14,8 +14,11 @@ use crate::effect::{Effect, Effects};
 pub struct ToolApproval {
     /// Name of the tool.
     pub tool_name: String,
-    /// Input of the tool as JSON text. Long inputs are cut; the tool call has them in full.
+    /// Input of the tool as JSON text. Long inputs are cut; `inputBlob` names the whole text.
     pub input: String,
+    /// The blob with the whole input as JSON text, if `input` may be cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_blob: Option<String>,
     /// The answer that allows this call once.
     pub allow: String,
     /// The answer that denies the call without a reason. Other text denies it with that reason.

@@ -230,6 +230,7 @@ fn feedback_on_plans_and_reasons_of_denials_are_judged() {
     let approval = ToolApproval {
         tool_name: "Bash".to_owned(),
         input: "{}".to_owned(),
+        input_blob: None,
         allow: "Allow".to_owned(),
         deny: "Deny".to_owned(),
         modifiable: false,

@@ -202,6 +202,7 @@ fn permission() -> (Question, ToolApproval) {
     let approval = ToolApproval {
         tool_name: "Bash".to_owned(),
         input: "{}".to_owned(),
+        input_blob: None,
         allow: "Allow".to_owned(),
         deny: "Deny".to_owned(),
         verdict: None,

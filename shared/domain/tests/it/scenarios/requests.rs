@@ -59,6 +59,7 @@ fn asks_permission(id: &str) -> AgentFact {
     let approval = ToolApproval {
         tool_name: "Bash".to_owned(),
         input: "{}".to_owned(),
+        input_blob: None,
         allow: "Allow".to_owned(),
         deny: "Deny".to_owned(),
         verdict: None,
