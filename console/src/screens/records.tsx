@@ -2,8 +2,10 @@ import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } fro
 import { api, data } from '../api/client'
 import type { Page } from '../api/pages'
 import type { MessageView, ToolCallView } from '../api/types'
+import { isShortened, wholeInput, wholeText } from '../api/whole'
 import { throttled } from '../live/throttle'
 import { Button, Empty, Problem, s } from '../ui'
+import { Shortened } from '../ui/shortened'
 import { Badge } from '../ui/status'
 import { Clock } from '../ui/time'
 import { Code, ToolInput } from '../ui/toolInput'
@@ -84,26 +86,47 @@ export function Conversation({ id, changes }: { id: string; changes: number }) {
     <div className={s.stack}>
       {hidden > 0 && <Button onClick={more}>Show earlier ({hidden})</Button>}
       {shown.map((message) => (
-        <article key={message.id} className={c.bubble} data-source={message.source}>
-          <header className={s.row}>
-            <strong>{message.source === 'SubAgent' ? 'Subagent' : message.source}</strong>
-            {message.thinking && <Badge>thinking</Badge>}
-            {message.truncated && <Badge>shortened</Badge>}
-            <small className={s.muted}>
-              <Clock at={message.timestamp} />
-            </small>
-          </header>
-          {message.source === 'Agent' || message.source === 'SubAgent' ? (
-            <Suspense fallback={<p style={{ whiteSpace: 'pre-wrap' }}>{message.content}</p>}>
-              <AgentText>{message.content}</AgentText>
-            </Suspense>
-          ) : (
-            <p style={{ whiteSpace: 'pre-wrap' }}>{message.content}</p>
-          )}
-        </article>
+        <Message key={message.id} sessionId={id} message={message} />
       ))}
     </div>
   )
+}
+
+function Message({ sessionId, message }: { sessionId: string; message: MessageView }) {
+  const { source, thinking, truncated, blob, timestamp } = message
+  const [whole, setWhole] = useState<string>()
+  const content = whole ?? message.content
+  return (
+    <article className={c.bubble} data-source={source}>
+      <header className={s.row}>
+        <strong>{source === 'SubAgent' ? 'Subagent' : source}</strong>
+        {thinking && <Badge>thinking</Badge>}
+        <small className={s.muted}>
+          <Clock at={timestamp} />
+        </small>
+      </header>
+      {source === 'Agent' || source === 'SubAgent' ? (
+        <Suspense fallback={<p style={{ whiteSpace: 'pre-wrap' }}>{content}</p>}>
+          <AgentText>{content}</AgentText>
+        </Suspense>
+      ) : (
+        <p style={{ whiteSpace: 'pre-wrap' }}>{content}</p>
+      )}
+      {truncated && whole === undefined && (
+        <Shortened
+          what="message"
+          read={reader(blob, async (blob) => {
+            setWhole(await wholeText(sessionId, blob))
+          })}
+        />
+      )}
+    </article>
+  )
+}
+
+/** Reads a blob on request, if there is one. */
+function reader(blob: string | null | undefined, read: (blob: string) => Promise<void>): (() => Promise<void>) | undefined {
+  return blob == null ? undefined : () => read(blob)
 }
 
 export function ToolCalls({ id, changes }: { id: string; changes: number }) {
@@ -124,29 +147,54 @@ export function ToolCalls({ id, changes }: { id: string; changes: number }) {
     <div className={s.stack}>
       {hidden > 0 && <Button onClick={more}>Show earlier ({hidden})</Button>}
       {shown.map((call) => (
-        <details key={call.id} className={c.bubble}>
-          <summary>
-            <span className={s.row} style={{ display: 'inline-flex' }}>
-              <strong>{call.toolName}</strong>
-              <Badge tone={call.status === 'Error' ? 'bad' : call.status === 'Success' ? 'good' : 'busy'}>
-                {call.status === 'Pending' ? 'running' : call.status.toLowerCase()}
-              </Badge>
-              <small className={s.muted}>
-                <Clock at={call.startedAt} />
-              </small>
-            </span>
-          </summary>
-          <div className={s.stack} style={{ marginTop: '0.6rem' }}>
-            <ToolInput tool={call.toolName} input={call.input} />
-            {call.result != null && (
-              <>
-                <h3>{call.result.isError ? 'Error' : 'Result'}</h3>
-                <Code label={`Result of ${call.toolName}`}>{call.result.content || '(empty)'}</Code>
-              </>
-            )}
-          </div>
-        </details>
+        <ToolCall key={call.id} sessionId={id} call={call} />
       ))}
     </div>
+  )
+}
+
+function ToolCall({ sessionId, call }: { sessionId: string; call: ToolCallView }) {
+  const { toolName, status, startedAt, result } = call
+  const [input, setInput] = useState<{ value: unknown }>()
+  const [content, setContent] = useState<string>()
+  return (
+    <details className={c.bubble}>
+      <summary>
+        <span className={s.row} style={{ display: 'inline-flex' }}>
+          <strong>{toolName}</strong>
+          <Badge tone={status === 'Error' ? 'bad' : status === 'Success' ? 'good' : 'busy'}>
+            {status === 'Pending' ? 'running' : status.toLowerCase()}
+          </Badge>
+          <small className={s.muted}>
+            <Clock at={startedAt} />
+          </small>
+        </span>
+      </summary>
+      <div className={s.stack} style={{ marginTop: '0.6rem' }}>
+        {isShortened(call) && input === undefined && (
+          <Shortened
+            what="input"
+            read={async () => {
+              setInput({ value: await wholeInput(sessionId, call) })
+            }}
+          />
+        )}
+        <ToolInput tool={toolName} input={input === undefined ? call.input : input.value} />
+        {result != null && (
+          <>
+            <h3>{result.isError ? 'Error' : 'Result'}</h3>
+            {result.truncated && content === undefined && (
+              <Shortened
+                what="result"
+                read={reader(result.blob, async (blob) => {
+                  setContent(await wholeText(sessionId, blob))
+                })}
+              />
+            )}
+            <Code label={`Result of ${toolName}`}>{(content ?? result.content) || '(empty)'}</Code>
+          </>
+        )}
+      </div>
+    </details>
   )
 }

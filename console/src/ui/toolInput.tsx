@@ -14,64 +14,92 @@ export function Code({ children, label }: { children: string; label: string }) {
   )
 }
 
-function fieldsOf(input: unknown): Record<string, unknown> {
-  return typeof input === 'object' && input !== null ? (input as Record<string, unknown>) : {}
+type Fields = Readonly<Record<string, unknown>>
+
+function fieldsOf(input: unknown): Fields {
+  return typeof input === 'object' && input !== null ? (input as Fields) : {}
+}
+
+/** The first of the named fields that has a text. */
+function find(fields: Fields, ...names: readonly string[]): { name: string; value: string } | undefined {
+  return names.flatMap((name) => {
+    const value = text(fields[name])
+    return value === undefined ? [] : [{ name, value }]
+  })[0]
+}
+
+function without(fields: Fields, names: readonly string[]): Fields {
+  return Object.fromEntries(Object.entries(fields).filter(([name]) => !names.includes(name)))
+}
+
+/** A passage and what replaces it, with the other fields. */
+function replacementOf(input: unknown): { before: string; after: string; others: Fields } | undefined {
+  const fields = fieldsOf(input)
+  const before = find(fields, 'old_string', 'old_text')
+  const after = find(fields, 'new_string', 'new_text')
+  if (before === undefined || after === undefined) return undefined
+  return { before: before.value, after: after.value, others: without(fields, [before.name, after.name]) }
 }
 
 export interface Change {
   path: string | undefined
   before: string
   after: string
-  /** The names of the fields of the input that describe the change. */
-  fields: readonly string[]
 }
 
-/** The change of a file by a tool call. `undefined` if the input does not describe one. */
-export function changeOf(input: unknown): Change | undefined {
-  const values = fieldsOf(input)
-  const find = (...names: readonly string[]) =>
-    names.flatMap((name) => {
-      const value = text(values[name])
-      return value === undefined ? [] : [{ name, value }]
-    })[0]
-  const path = find('file_path', 'path')
-  const before = find('old_string', 'old_text')
-  const after = find('new_string', 'new_text')
-  const fields = path === undefined ? [] : [path.name]
-  if (before !== undefined && after !== undefined) {
-    return { path: path?.value, before: before.value, after: after.value, fields: [...fields, before.name, after.name] }
-  }
-  const content = find('content')
-  if (content === undefined || path === undefined) return undefined
-  return { path: path.value, before: '', after: content.value, fields: [...fields, content.name] }
+/** The changes of a file that the input of a call describes, in order, and the fields that they do not show. */
+export function changesOf(input: unknown): { changes: readonly Change[]; others: Fields } {
+  const fields = fieldsOf(input)
+  const path = find(fields, 'file_path', 'path')
+  const change = (before: string, after: string): Change => ({ path: path?.value, before, after })
+  const replacement = replacementOf(fields)
+  const content = path === undefined || replacement !== undefined ? undefined : find(fields, 'content')
+  const edits: readonly unknown[] = Array.isArray(fields.edits) ? fields.edits : []
+  const replacements = edits.map(replacementOf)
+  const changes = [replacement, ...replacements].flatMap((found) =>
+    found === undefined ? [] : [change(found.before, found.after)],
+  )
+  if (content !== undefined) changes.unshift(change('', content.value))
+  if (changes.length === 0) return { changes, others: fields }
+  // What an edit has besides its passage, in the order of the edits.
+  const rest = edits.map((edit, at) => replacements[at]?.others ?? edit)
+  const isShown = rest.every((part) => JSON.stringify(part) === '{}')
+  const shown = [path?.name, content?.name, isShown ? 'edits' : undefined].filter((name) => name !== undefined)
+  const others = without(replacement?.others ?? fields, shown)
+  return { changes, others: isShown ? others : { ...others, edits: rest } }
+}
+
+/** The name of a change for screen readers. */
+export function changeLabel({ path }: Change, at: number, count: number): string {
+  return `Change ${count === 1 ? '' : `${String(at + 1)} `}of ${path ?? 'a file'}`
 }
 
 /**
- * The whole input of a tool call: a command or else the change of a file, and all other fields. It is text of an agent and is never shown
+ * The whole input of a tool call: a command or else the changes of a file, and all other fields. It is text of an agent and is never shown
  * as HTML.
  */
 export function ToolInput({ tool, input }: { tool: string; input: unknown }) {
   const fields = fieldsOf(input)
   const command = text(fields.command)
-  const change = command === undefined ? changeOf(input) : undefined
-  if (command === undefined && change === undefined) {
+  const { changes, others } = command === undefined ? changesOf(input) : { changes: [], others: without(fields, ['command']) }
+  if (command === undefined && changes.length === 0) {
     return <Code label={`Input of ${tool}`}>{JSON.stringify(input, null, 2)}</Code>
   }
-  const shown = change === undefined ? ['command'] : change.fields
-  const others = Object.entries(fields).filter(([name]) => !shown.includes(name))
   return (
     <>
       {command !== undefined && <Code label={`Command of ${tool}`}>{command}</Code>}
-      {change !== undefined && (
+      {changes.length > 0 && (
         <figure className={s.stack}>
-          {change.path !== undefined && <figcaption className={s.muted}>{change.path}</figcaption>}
-          <Diff before={change.before} after={change.after} label={`Change of ${change.path ?? 'a file'}`} />
+          {changes[0]?.path !== undefined && <figcaption className={s.muted}>{changes[0].path}</figcaption>}
+          {changes.map((change, at) => (
+            <Diff key={at} before={change.before} after={change.after} label={changeLabel(change, at, changes.length)} />
+          ))}
         </figure>
       )}
-      {others.length > 0 && (
+      {Object.keys(others).length > 0 && (
         <figure className={s.stack}>
           <figcaption className={s.muted}>Other input</figcaption>
-          <Code label={`Other input of ${tool}`}>{JSON.stringify(Object.fromEntries(others), null, 2)}</Code>
+          <Code label={`Other input of ${tool}`}>{JSON.stringify(others, null, 2)}</Code>
         </figure>
       )}
     </>
