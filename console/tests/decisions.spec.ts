@@ -205,3 +205,101 @@ test('arrow keys scroll a focused change', { tag: '@quick' }, async ({ server, c
   await page.keyboard.press('ArrowDown')
   await expect(page.getByRole('group', { name: 'Command of Bash' })).toBeVisible()
 })
+
+test('an approval shows every edit of its call', { tag: '@quick' }, async ({ server, console: page }) => {
+  await openApprovals(server, page, {
+    edit: { path: 'a.ts', edits: [{ old_text: 'x', new_text: 'y' }, { old_text: 'p', new_text: 'q' }] },
+    MultiEdit: { file_path: 'b.ts', edits: [{ old_string: 'x', new_string: 'z', replace_all: true }] },
+  })
+  const card = page.getByRole('article')
+  const part = (name: string) => card.getByRole('group', { name, exact: true })
+  await openDecision(page, /\bedit:/)
+  await expect(part('Change 1 of a.ts')).toContainText('+ y')
+  await expect(part('Change 2 of a.ts')).toContainText('+ q')
+  await expect(card.getByRole('group')).toHaveCount(2)
+
+  if (isPhone(page)) await page.getByRole('button', { name: 'All decisions' }).click()
+  await openDecision(page, /MultiEdit:/)
+  await expect(part('Change of b.ts')).toContainText('+ z')
+  expect(JSON.parse((await part('Other input of MultiEdit').textContent()) ?? '')).toEqual({ edits: [{ replace_all: true }] })
+})
+
+test('an approval shows the end of a long command', { tag: '@quick' }, async ({ server, console: page }) => {
+  const input = { command: `echo ${'tea '.repeat(1000)}; rm -rf src` }
+  const options = [{ label: 'Allow' }, { label: 'Deny' }]
+  const asked = {
+    type: 'question_asked',
+    requestId: 't1',
+    questions: [{ question: 'May the agent use Bash?', options }],
+    approval: { toolName: 'Bash', input, allow: 'Allow', deny: 'Deny', modifiable: true },
+  }
+  let isBroken = true
+  await page.route('**/blobs/*', (route) =>
+    isBroken ? route.fulfill({ status: 403, json: { code: 'forbidden', detail: 'You may not read it.' } }) : route.continue(),
+  )
+  const steps = [{ tool: { id: 't1', name: 'Bash', input } }, { raw: asked }, { waitForAnswer: 't1' }, { wait: 60_000 }]
+  await server.session('cleaner', [{ turn: { steps } }])
+  const card = page.getByRole('article')
+  await openDecision(page, /Bash/)
+  await expect(card.getByText('shortened')).toBeVisible()
+  await expect(card.getByRole('alert')).toContainText('You may not read it.')
+  await expect(card.getByRole('group', { name: 'Beginning of the input of Bash' })).toBeVisible()
+  await expect(card.getByRole('button', { name: /^Approve/ })).toBeVisible()
+  await expect(card.getByRole('button', { name: /Change the input/ })).toHaveCount(0)
+
+  isBroken = false
+  await page.reload()
+  await openDecision(page, /Bash/)
+  await expect(card.getByRole('group', { name: 'Command of Bash' })).toContainText('rm -rf src')
+  await expect(card.getByText('shortened')).toHaveCount(0)
+  await card.getByRole('button', { name: /Change the input/ }).click()
+  await expect(card.getByRole('textbox', { name: 'Input of the call' })).toHaveValue(/rm -rf src/)
+})
+
+/** A text that the control plane shortens. */
+const LONG = `${`${'tea '.repeat(100)}\n`.repeat(100)}the end`
+
+test('a review shows every edit, and a long change on request', async ({ server, console: page }) => {
+  const edits = [{ old_text: 'x', new_text: 'y' }, { old_text: 'p', new_text: 'q' }]
+  const steps = [
+    { tool: { name: 'edit', input: { path: 'src/tea.py', edits }, result: 'ok' } },
+    { tool: { name: 'write', input: { path: 'long.md', content: LONG }, result: 'ok' } },
+    { say: 'Written' },
+  ]
+  await server.session('report', [{ turn: { steps, output: { filesChanged: 2, allTestsPassing: true } } }])
+  await openDecision(page, /2 files changed/)
+  const card = page.getByRole('article')
+  await card.getByRole('button', { name: 'Review the changes' }).click()
+  await expect(card.getByRole('group', { name: 'Change 1 of src/tea.py' })).toContainText('+ y')
+  await expect(card.getByRole('group', { name: 'Change 2 of src/tea.py' })).toContainText('+ q')
+  const change = card.getByRole('group', { name: 'Change of long.md' })
+  await expect(change).toContainText('+ tea')
+  await expect(change).not.toContainText('the end')
+  await expect(card.getByText('shortened')).toBeVisible()
+  const whole = card.getByRole('button', { name: 'Show the whole change of long.md' })
+  if (isPhone(page)) await whole.tap()
+  else await whole.click()
+  await expect(change).toContainText('+ the end')
+  await expect(card.getByText('shortened')).toHaveCount(0)
+})
+
+test('shortened messages, inputs and results are read whole', async ({ server, console: page }) => {
+  const tool = { name: 'write', input: { path: 'long.md', content: LONG }, result: LONG }
+  const id = await server.session('writer', [{ turn: { steps: [{ tool }, { say: LONG }] } }])
+  await expect.poll(() => server.statusOf(id)).toBe('Idle')
+  await page.goto(`${server.url}/sessions/${id}`)
+  const panel = page.getByRole('tabpanel')
+  await page.getByRole('tab', { name: 'Tool calls' }).click()
+  await panel.getByText('write', { exact: true }).click()
+  await expect(panel.getByText('the end')).toHaveCount(0)
+  await panel.getByRole('button', { name: 'Show the whole input' }).click()
+  await expect(panel.getByRole('group', { name: 'Change of long.md' })).toContainText('the end')
+  await panel.getByRole('button', { name: 'Show the whole result' }).click()
+  await expect(panel.getByRole('group', { name: 'Result of write' })).toContainText('the end')
+  await expect(panel.getByText('shortened')).toHaveCount(0)
+
+  await page.getByRole('tab', { name: 'Conversation' }).click()
+  await expect(panel.getByText('the end')).toHaveCount(0)
+  await panel.getByRole('button', { name: 'Show the whole message' }).click()
+  await expect(panel.getByText('the end')).toBeVisible()
+})

@@ -1,4 +1,4 @@
-import { expect, isPhone, openDecision, test } from './fixture'
+import { expect, expectAccessible, isPhone, openDecision, test } from './fixture'
 
 test('decisions are answered by pointer', { tag: '@quick' }, async ({ server, console: page }) => {
   await server.shop()
@@ -105,8 +105,9 @@ test('questions and plans of sessions are answered', async ({ server, console: p
   ])
   const main = page.getByRole('main')
   await openDecision(page, /Which colour/)
-  await page.getByRole('button', { name: /Blue/ }).click()
-  await page.getByRole('button', { name: 'Answer', exact: true }).click()
+  const blue = page.getByRole('article').getByRole('button', { name: /Blue/ })
+  if (isPhone(page)) await blue.tap()
+  else await blue.click()
   await expect(page.getByRole('article').getByRole('status')).toContainText('local answered “Blue”')
   if (isPhone(page)) await page.getByRole('button', { name: 'All decisions' }).click()
 
@@ -123,6 +124,48 @@ test('questions and plans of sessions are answered', async ({ server, console: p
   await page.getByRole('button', { name: /^Approve/ }).click()
   await expect(page.getByRole('article').getByRole('status')).toContainText('local approved')
   await expect(main.getByText('0 waiting')).toBeAttached()
+})
+
+test('a question is answered by one key, or in own words', { tag: '@quick' }, async ({ server, console: page }) => {
+  test.skip(isPhone(page), 'a phone has no keyboard')
+  const question = (id: string, question: string) => ({
+    question: { id, questions: [{ question, options: [{ label: 'Blue', description: 'Like the sky' }] }] },
+  })
+  const steps = [question('q1', 'Which colour?'), question('q2', 'Which other colour?'), { wait: 60_000 }]
+  await server.session('painter', [{ turn: { steps } }])
+  const card = page.getByRole('article')
+  await openDecision(page, /Which colour/)
+  await page.keyboard.press('1')
+  await expect(card.getByRole('status')).toContainText('local answered “Blue”')
+
+  await openDecision(page, /Which other colour/)
+  const field = card.getByRole('textbox', { name: 'Which other colour?' })
+  await page.getByRole('heading', { name: 'Inbox', level: 1 }).click()
+  await page.keyboard.press('t')
+  await expect(field).toBeFocused()
+  await expect(field).toHaveValue('')
+  await field.blur()
+  await page.keyboard.press('Control+k')
+  await page.getByRole('combobox').fill('own words')
+  await page.keyboard.press('Enter')
+  await expect(field).toBeFocused()
+  await page.keyboard.type('Green')
+  await page.keyboard.press('Enter')
+  await expect(card.getByRole('status')).toContainText('local answered “Green”')
+})
+
+test('several options are one answer', { tag: '@quick' }, async ({ server, console: page }) => {
+  const options = ['SQLite', 'Postgres', 'Redis'].map((label) => ({ label }))
+  const question = { id: 'q1', questions: [{ question: 'Which stores?', options, multiSelect: true }] }
+  await server.session('storage', [{ turn: { steps: [{ question }, { wait: 60_000 }] } }])
+  await openDecision(page, /Which stores/)
+  const card = page.getByRole('article')
+  const choices = card.getByRole('group', { name: 'Which stores?' })
+  for (const name of ['Redis', 'SQLite']) await choices.getByRole('checkbox', { name }).check()
+  await card.getByRole('textbox', { name: 'In your own words' }).fill('and files')
+  await expectAccessible(page)
+  await card.getByRole('button', { name: 'Answer', exact: true }).click()
+  await expect(card.getByRole('status')).toContainText('local answered “SQLite, Redis, and files”')
 })
 
 test('a decision that changes while the list is read is current', async ({ server, console: page }) => {

@@ -78,7 +78,8 @@ export default function Palette({ onClose, open }: { onClose: () => void; open: 
                 key={label}
                 onSelect={() => {
                   onClose()
-                  run()
+                  // The closing palette gives the focus back in a timer of its own. The action may move the focus after that.
+                  setTimeout(() => setTimeout(run))
                 }}
               >
                 {label} {key !== undefined && <kbd>{key}</kbd>}

@@ -1,214 +1,27 @@
-import { useMutation, useQuery } from '@tanstack/react-query'
+import { useMutation } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { lazy, Suspense, useId, useState } from 'react'
+import { useId, useState } from 'react'
 import { api, ApiProblem, data } from '../api/client'
-import type { DecidingRule, DecisionView, FailureReason, OrphanAction, Resolution, ResolvedBy } from '../api/types'
-import { refresh, take } from '../live/inbox'
-import { scopeText } from '../app/brake'
+import type { DecisionView } from '../api/types'
 import { useActions } from '../app/keyboard'
+import { refresh, take } from '../live/inbox'
 import { Button, Field, Problem, s, TextForm } from '../ui'
-import { Badge, type Tone } from '../ui/status'
+import { Badge } from '../ui/status'
 import { Ago, Clock } from '../ui/time'
-import { Code, ToolInput } from '../ui/toolInput'
-import c from './screens.module.css'
+import { Call, type CallInput, ModifyForm, useCallInput } from './decisionApproval'
+import { OtherFacts } from './decisionOther'
+import { answerOptions, Answers, Options, type Option } from './decisionQuestion'
+import { OutputFacts, Plan } from './decisionResult'
+import { headline, isDecidable, KIND, orphanText, outcomeText, SEVERITY, whyText } from './decisionText'
 
-const Review = lazy(() => import('./review'))
+export { headline, isDecidable, KIND, outcomeText, SEVERITY }
 
 type Resolve = Record<string, unknown> & { resolutionType: string }
-
-export const KIND: Record<DecisionView['kind'], string> = {
-  tool_approval: 'Permission',
-  option: 'Choice',
-  question: 'Question',
-  plan: 'Plan',
-  output_review: 'Output',
-  brake_release: 'Brake',
-  crash_recovery: 'Crash',
-  handoff_failed: 'Chain',
-  autonomy: 'Autonomy',
-  coherence_review: 'Coherence',
-}
-
-const FAILURE: Record<FailureReason, string> = {
-  AgentError: 'the agent ended with an error',
-  BudgetExhausted: 'the budget is used up',
-  InfrastructureError: 'its process or its machine failed',
-  ManualCancellation: 'a person cancelled it',
-  Timeout: 'a question or plan was not answered in time',
-  VerificationFailed: 'its output was rejected',
-}
-
-const ORPHAN: Record<OrphanAction, string> = {
-  cancel: 'it is rejected or expires',
-  reassign: 'another agent takes it over',
-  triage: 'it waits for you',
-}
 
 const REASON: Partial<Record<DecisionView['kind'], string>> = {
   plan: 'What should change? (required)',
   brake_release: 'Why? (optional)',
   autonomy: 'Why? (optional)',
-}
-
-export const SEVERITY: Record<string, Tone> = { critical: 'bad', high: 'bad', medium: 'warn', low: 'info', warning: 'plain' }
-
-/** The command that a call runs, or else its whole input. */
-function callText(input: string): string {
-  const value = parsed(input)
-  const command = typeof value === 'object' && value !== null && 'command' in value ? value.command : undefined
-  return typeof command === 'string' ? command : input
-}
-
-/** One line that names a decision. */
-export function headline(decision: DecisionView): string {
-  switch (decision.kind) {
-    case 'tool_approval':
-      return `${decision.toolName}: ${callText(decision.input)}`
-    case 'option':
-      return decision.question
-    case 'question':
-      return decision.questions.map(({ question }) => question).join(' · ')
-    case 'plan':
-      return `Plan, version ${String(decision.version)}`
-    case 'output_review':
-      return `Output: ${String(decision.output.filesChanged)} files changed`
-    case 'brake_release':
-      return `Release the brake on ${scopeText(decision.scope)}?`
-    case 'crash_recovery':
-      return `How should ${decision.sessionName ?? 'the agent'} continue after its failure?`
-    case 'handoff_failed':
-      return `What should happen to the chain of ${decision.sessionName ?? 'the session'}?`
-    case 'autonomy':
-      return `May the agent do this without asking: ${decision.actionKind}?`
-    case 'coherence_review':
-      return decision.issueTitle
-  }
-}
-
-/** Whether a person can decide now. */
-export function isDecidable({ state }: DecisionView): boolean {
-  return state === 'pending' || state === 'orphaned'
-}
-
-/** Why a person decides, and not a policy. */
-function whyText(decision: DecisionView): string {
-  switch (decision.kind) {
-    case 'tool_approval':
-      return decision.verdict == null ? 'the agent itself asks for permission' : ruleText(decision.verdict.rule)
-    case 'option':
-      return 'the agent proposes options and waits for your choice'
-    case 'question':
-      return 'the agent waits for your answer'
-    case 'plan':
-      return 'the agent waits until its plan is approved'
-    case 'output_review':
-      return 'the session does not end before its output is approved'
-    case 'brake_release':
-      return 'this brake is in force until its release is approved'
-    case 'crash_recovery':
-      return decision.automatic == null
-        ? 'no policy lets the agent continue automatically'
-        : `its policy decides unless you decide before: ${decision.automatic.recovery}`
-    case 'handoff_failed':
-      return 'the chain has no continuation, so no agent can decide'
-    case 'autonomy':
-      return 'an agent gets autonomy only from a person'
-    case 'coherence_review':
-      return 'a model confirmed that results of agents do not fit together'
-  }
-}
-
-/** The next step of a decision whose agent has ended. */
-function orphanText(decision: Extract<DecisionView, { state: 'orphaned' }>): string {
-  switch (decision.stage) {
-    case 'new':
-      return 'the policy of the project applies soon, unless you decide before'
-    case 'grace':
-      return `when the grace period is over, ${ORPHAN[decision.then]}`
-    case 'triage':
-      return 'it waits for you'
-    case 'reassigned':
-      return 'another agent took it over, and receives your answer'
-  }
-}
-
-function ruleText(rule: DecidingRule): string {
-  switch (rule.type) {
-    case 'notAllowed':
-      return `the agent may not use ${rule.tool}`
-    case 'guardrail':
-      return `the guardrail ${rule.name}`
-    case 'alwaysEscalate':
-      return `${rule.entry} always needs a person`
-    case 'escalateWhen':
-      return rule.description
-    case 'approvalRate':
-      return `too few approvals of ${rule.actionKind} so far`
-    case 'modeDefault':
-      return `default of the mode ${rule.mode}`
-    case 'alwaysApprove':
-    case 'grant':
-      return 'an earlier approval'
-    case 'neverEscalate':
-      return `${rule.entry} needs nobody`
-    case 'autonomy':
-      return `autonomy for ${rule.actionKind}`
-  }
-}
-
-function by(resolvedBy: ResolvedBy): string {
-  switch (resolvedBy.type) {
-    case 'owner':
-      return resolvedBy.id
-    case 'default_answer':
-      return 'the default answer of the session'
-    case 'timeout':
-      return 'the timeout policy of the project'
-    case 'orphan_policy':
-      return 'the policy of the project for agents that have ended'
-    case 'recovery_policy':
-      return 'the policy for crash recovery'
-  }
-}
-
-function resolutionText(resolution: Resolution): string {
-  switch (resolution.resolutionType) {
-    case 'answer':
-      return `answered ${resolution.answers.map(({ answer }) => `“${answer}”`).join(', ')}`
-    case 'choose_option':
-      return `chose ${resolution.chosenOptionId}`
-    case 'approve': {
-      const approved = resolution.alwaysApprove === true ? 'approved this and all like it' : 'approved'
-      return resolution.rationale == null ? approved : `${approved}: ${resolution.rationale}`
-    }
-    case 'modify':
-      return resolution.rationale == null ? 'approved with another input' : `approved with another input: ${resolution.rationale}`
-    case 'reject':
-      return resolution.rationale == null ? 'rejected' : `rejected: ${resolution.rationale}`
-    case 'dismiss':
-      return 'dismissed it'
-  }
-}
-
-/** The state of a decision, or its resolution with the person or policy that decided. */
-export function outcomeText(decision: DecisionView): string {
-  switch (decision.state) {
-    case 'pending':
-      return 'waits for you'
-    case 'suspended':
-      return 'a brake stops the agent; it waits for you again after the release'
-    case 'orphaned':
-      return 'its agent has ended; it waits for you'
-    case 'resolving':
-      return `${by(decision.resolvedBy)} ${resolutionText(decision.resolution)}; the agent has not received it yet`
-    case 'resolved':
-    case 'auto_resolved':
-      return `${by(decision.resolvedBy)} ${resolutionText(decision.resolution)}`
-    case 'expired':
-      return 'expired: nobody decided in time'
-    case 'cancelled':
-      return `cancelled: ${decision.reason.replaceAll('_', ' ')}`
-  }
 }
 
 export function DecisionFacts({ decision }: { decision: DecisionView }) {
@@ -257,7 +70,7 @@ export function DecisionCard({
   const decide = (resolution: Resolve) => {
     if (isOpen && !resolve.isPending) resolve.mutate(resolution)
   }
-  const options = 'options' in decision ? decision.options : []
+  const input = useCallInput(decision)
   const needsReason =
     (decision.kind === 'option' && decision.assessment?.requiresRationale === true) ||
     (decision.kind === 'tool_approval' && decision.verdict?.requiresRationale === true)
@@ -265,24 +78,43 @@ export function DecisionCard({
   const lacksReason = needsReason && reason.trim() === ''
   const rationale = reason.trim() === '' ? {} : { rationale: reason.trim() }
   const canChoose = can('choose_option') && !lacksReason
-  const choose = (chosenOptionId: string) => {
-    decide({ resolutionType: 'choose_option', chosenOptionId, ...rationale })
+  const answer = (answers: { question: string; answer: string }[]) => {
+    decide({ resolutionType: 'answer', answers })
+  }
+  const fieldId = useId()
+  const isQuestion = decision.kind === 'question'
+  const options = optionsOf(decision)
+  const canTake = isQuestion ? can('answer') : canChoose
+  const choose = (id: string) => {
+    if (!isQuestion) decide({ resolutionType: 'choose_option', chosenOptionId: id, ...rationale })
+    else answer(decision.questions.map(({ question }) => ({ question, answer: id })))
   }
   const approve = (always: boolean) => {
     decide({ resolutionType: 'approve', ...(always ? { alwaysApprove: true } : {}), ...rationale })
   }
   // The approval of a call of an agent that has ended creates no grant for later calls.
   const canAlways = decision.state === 'pending' && can('approve') && decision.kind === 'tool_approval' && decision.project != null
+  // Only a whole input can be changed.
+  const canModify = can('modify') && input?.isWhole === true
   const actions = [
     { can: can('approve') && !lacksReason, label: 'Approve', key: 'a', run: () => { approve(false) } },
     { can: canAlways && !lacksReason, label: 'Approve all like it', key: 'A', run: () => { approve(true) } },
     { can: can('reject'), label: 'Reject', key: 'r', run: () => { setMode('reject') } },
-    { can: can('modify') && !lacksReason, label: 'Change the input', key: 'm', run: () => { setMode('modify') } },
+    { can: canModify && !lacksReason, label: 'Change the input', key: 'm', run: () => { setMode('modify') } },
     { can: can('dismiss'), label: 'Dismiss', key: 'd', run: () => { decide({ resolutionType: 'dismiss' }) } },
-    { can: can('answer'), label: 'Answer in your own words', key: 't', run: () => { setMode('answer') } },
+    {
+      can: can('answer'),
+      label: 'Answer in your own words',
+      key: 't',
+      run: () => {
+        // The field of a question is always open.
+        if (isQuestion) document.getElementById(fieldId)?.focus()
+        else setMode('answer')
+      },
+    },
     ...options.slice(0, 9).map(({ id, label }, at) => ({
-      can: canChoose,
-      label: `Choose ${label}`,
+      can: canTake,
+      label: `${isQuestion ? 'Answer' : 'Choose'} ${label}`,
       key: String(at + 1),
       run: () => { choose(id) },
     })),
@@ -309,7 +141,7 @@ export function DecisionCard({
             </Link>
           </p>
         )}
-        <Subject decision={decision} />
+        <Subject decision={decision} input={input} />
         <dl className={s.facts}>
           <dt>Why you are asked</dt>
           <dd>{whyText(decision)}</dd>
@@ -379,32 +211,11 @@ export function DecisionCard({
             />
           </Field>
         )}
-        {can('choose_option') && (
-          <ul className={c.options}>
-              {options.map(({ id, label, description, tradeoffs }, at) => (
-                <li key={id}>
-                  <button
-                    type="button"
-                    className={c.option}
-                    disabled={resolve.isPending || !canChoose}
-                    onClick={() => {
-                      choose(id)
-                    }}
-                  >
-                    {hasKeys && at < 9 && <kbd>{at + 1}</kbd>}
-                    <span>
-                      <strong>{label}</strong>{' '}
-                      {decision.kind === 'option' && decision.assessment?.recommendedOptionId === id && <Badge tone="good">recommended</Badge>}
-                    </span>
-                    {description != null && <span>{description}</span>}
-                    {tradeoffs != null && <span className={s.muted}>{tradeoffs}</span>}
-                  </button>
-                </li>
-              ))}
-            </ul>
+        {options.length > 0 && (isQuestion ? isWritable && fits('answer') : can('choose_option')) && (
+          <Options options={options} hasKeys={hasKeys} isDisabled={resolve.isPending || !canTake} choose={choose} />
         )}
-        {decision.kind === 'question' && isWritable && fits('answer') && (
-          <Answers decision={decision} isDisabled={isSuspended} decide={decide} />
+        {isQuestion && isWritable && fits('answer') && (
+          <Answers decision={decision} isDisabled={isSuspended} fieldId={fieldId} decide={answer} />
         )}
         {decision.kind === 'option' && can('answer') && mode !== 'answer' && (
           <div>
@@ -425,8 +236,8 @@ export function DecisionCard({
             onCancel={() => {
               setMode(undefined)
             }}
-            onSubmit={(answer) => {
-              decide({ resolutionType: 'answer', answers: [{ question: decision.question, answer }] })
+            onSubmit={(text) => {
+              answer([{ question: decision.question, answer: text }])
             }}
           />
         )}
@@ -453,7 +264,7 @@ export function DecisionCard({
                 Approve all like it {hasKeys && <kbd>A</kbd>}
               </Button>
             )}
-            {can('modify') && (
+            {canModify && (
               <Button
                 disabled={lacksReason}
                 onClick={() => {
@@ -499,10 +310,10 @@ export function DecisionCard({
             }}
           />
         )}
-        {mode === 'modify' && isWritable && decision.kind === 'tool_approval' && (
+        {mode === 'modify' && isWritable && input?.isWhole === true && (
           <ModifyForm
             isDisabled={isSuspended}
-            input={decision.input}
+            input={input.value}
             onCancel={() => {
               setMode(undefined)
             }}
@@ -517,237 +328,27 @@ export function DecisionCard({
   )
 }
 
-function parsed(input: string): unknown {
-  try {
-    return JSON.parse(input)
-  } catch {
-    return input
-  }
+/** The options that resolve a decision at once. */
+function optionsOf(decision: DecisionView): readonly Option[] {
+  if (decision.kind === 'question') return answerOptions(decision)
+  if (!('options' in decision)) return []
+  const recommended = decision.kind === 'option' ? decision.assessment?.recommendedOptionId : undefined
+  return decision.options.map((option) => ({ ...option, isRecommended: option.id === recommended }))
 }
 
-/** The call, plan or output that the decision is about. */
-function Subject({ decision }: { decision: DecisionView }) {
+/** The call, plan, output or event that the decision is about. */
+function Subject({ decision, input }: { decision: DecisionView; input: CallInput | undefined }) {
   switch (decision.kind) {
     case 'tool_approval':
-      return <ToolInput tool={decision.toolName} input={parsed(decision.input)} />
+      return input === undefined ? null : <Call decision={decision} input={input} />
     case 'plan':
       return decision.sessionId === undefined ? null : <Plan sessionId={decision.sessionId} version={decision.version} />
-    case 'output_review': {
-      const { filesChanged, testsAdded, allTestsPassing, commitSha, violations, guardrails } = decision.output
-      return (
-        <>
-          <p>
-            {filesChanged} files changed, {testsAdded} tests added,{' '}
-            {allTestsPassing ? 'all tests pass' : 'not all tests pass'}
-            {commitSha != null && (
-              <>
-                , commit <code>{commitSha}</code>
-              </>
-            )}
-          </p>
-          {violations?.map((violation) => (
-            <p key={JSON.stringify(violation)} className={s.problem}>
-              {violation.path} {violation.message}
-            </p>
-          ))}
-          {guardrails?.map(({ name, action, description }) => (
-            <p key={name} className={s.problem}>
-              Guardrail {name} ({action}){description == null ? '' : `: ${description}`}
-            </p>
-          ))}
-          {decision.sessionId !== undefined && <Changes decision={decision} sessionId={decision.sessionId} />}
-        </>
-      )
-    }
-    case 'brake_release':
-      return <p>{decision.brakeReason}</p>
-    case 'crash_recovery':
-      return (
-        <>
-          <p>
-            {FAILURE[decision.failureReason]}
-            {decision.consecutiveCrashes > 1 && `, ${String(decision.consecutiveCrashes)} times in a row`}
-          </p>
-          {decision.failureMessage != null && <Code label="Message of the failure">{decision.failureMessage}</Code>}
-          {decision.automatic != null && (
-            <p>
-              Without you: {decision.automatic.recovery} <Ago at={decision.automatic.at} />
-            </p>
-          )}
-        </>
-      )
-    case 'handoff_failed':
-      return <p>{decision.obstacle}</p>
-    case 'autonomy':
-      return (
-        <p>
-          {decision.verdicts.approved} of {decision.verdicts.decided} such actions were approved.
-        </p>
-      )
-    case 'coherence_review':
-      return (
-        <>
-          <p>
-            {decision.category.replace('_', ' ')}: {decision.explanation}
-          </p>
-          {decision.suggestedResolution != null && <p>Suggested: {decision.suggestedResolution}</p>}
-          <p className={s.muted}>Workstreams: {decision.affectedWorkstreams.join(', ')}</p>
-        </>
-      )
+    case 'output_review':
+      return <OutputFacts decision={decision} />
     case 'option':
     case 'question':
       return null
+    default:
+      return <OtherFacts decision={decision} />
   }
-}
-
-/** The changes of an output. They are read when a person opens them. */
-function Changes({ decision, sessionId }: { decision: Extract<DecisionView, { kind: 'output_review' }>; sessionId: string }) {
-  const [isOpen, setOpen] = useState(false)
-  const [wasOpened, setOpened] = useState(false)
-  return (
-    <>
-      <div>
-        <Button
-          aria-expanded={isOpen}
-          onClick={() => {
-            setOpen((now) => !now)
-            setOpened(true)
-          }}
-        >
-          Review the changes
-        </Button>
-      </div>
-      {/* Hidden changes keep the comments that are not sent yet. */}
-      {wasOpened && (
-        <div hidden={!isOpen}>
-          <Suspense fallback={<p>Loading …</p>}>
-            <Review decision={decision} sessionId={sessionId} />
-          </Suspense>
-        </div>
-      )}
-    </>
-  )
-}
-
-function Plan({ sessionId, version }: { sessionId: string; version: number }) {
-  const plan = useQuery({
-    queryKey: ['plan', sessionId, version],
-    queryFn: () => data(api.GET('/api/agents/sessions/{id}/plan', { params: { path: { id: sessionId } } })),
-  })
-  if (plan.isLoadingError) return <Problem error={plan.error} />
-  const text = plan.data?.content
-  return <Code label="Plan">{text == null ? 'Loading …' : text}</Code>
-}
-
-function ModifyForm({
-  input,
-  isDisabled,
-  onSubmit,
-  onCancel,
-}: {
-  input: string
-  isDisabled: boolean
-  onSubmit: (input: unknown) => void
-  onCancel: () => void
-}) {
-  const value = parsed(input)
-  const [text, setText] = useState(() => JSON.stringify(value, null, 2))
-  const [error, setError] = useState<string>()
-  return (
-    <form
-      className={s.stack}
-      onSubmit={(event) => {
-        event.preventDefault()
-        try {
-          onSubmit(JSON.parse(text))
-        } catch {
-          setError('The input is not JSON.')
-        }
-      }}
-    >
-      {error !== undefined && <Problem error={new Error(error)} />}
-      <Field label="Input of the call">
-        <textarea
-          className={s.input}
-          rows={6}
-          spellCheck={false}
-          value={text}
-          disabled={isDisabled}
-          // eslint-disable-next-line jsx-a11y/no-autofocus
-          autoFocus
-          onChange={({ target }) => {
-            setText(target.value)
-          }}
-        />
-      </Field>
-      <div className={s.row}>
-        <Button type="submit" look="primary" disabled={isDisabled}>
-          Approve with this input
-        </Button>
-        <Button onClick={onCancel}>Cancel</Button>
-      </div>
-    </form>
-  )
-}
-
-function Answers({
-  decision,
-  isDisabled,
-  decide,
-}: {
-  decision: Extract<DecisionView, { kind: 'question' }>
-  isDisabled: boolean
-  decide: (resolution: Resolve) => void
-}) {
-  const [answers, setAnswers] = useState<Record<string, string>>({})
-  return (
-    <form
-      className={s.stack}
-      onSubmit={(event) => {
-        event.preventDefault()
-        decide({
-          resolutionType: 'answer',
-          answers: decision.questions.map(({ question }) => ({ question, answer: (answers[question] ?? '').trim() })),
-        })
-      }}
-    >
-      {decision.questions.map(({ question, options }) => (
-        <div key={question} className={s.stack}>
-          <Field label={question}>
-            <input
-              className={s.input}
-              value={answers[question] ?? ''}
-              required
-              disabled={isDisabled}
-              onChange={({ target }) => {
-                setAnswers((now) => ({ ...now, [question]: target.value }))
-              }}
-            />
-          </Field>
-          {(options?.length ?? 0) > 0 && (
-            <div className={s.row}>
-              {options?.map(({ label, description }) => (
-                <Button
-                  key={label}
-                  title={description ?? undefined}
-                  aria-pressed={answers[question] === label}
-                  disabled={isDisabled}
-                  onClick={() => {
-                    setAnswers((now) => ({ ...now, [question]: label }))
-                  }}
-                >
-                  {label}
-                </Button>
-              ))}
-            </div>
-          )}
-        </div>
-      ))}
-      <div>
-        <Button type="submit" look="primary" disabled={isDisabled}>
-          Answer
-        </Button>
-      </div>
-    </form>
-  )
 }
