@@ -7,6 +7,7 @@ const TITLES = {
   'waiting-for-input': 'An agent asks',
   'waiting-for-approval': 'A plan waits for your approval',
   'budget-exhausted': 'A budget is used up',
+  'quota-exceeded': 'A quota is used up',
   'context-exhausted': 'A context window is full',
   'chain-completed': 'Completed',
 }
