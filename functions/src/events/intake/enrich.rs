@@ -6,8 +6,8 @@ use bytes::Bytes;
 use pilothouse_app::App;
 use pilothouse_app::http::Problem;
 use pilothouse_domain::ProjectAgent;
+use pilothouse_domain::escalation::ToolApproval;
 use pilothouse_domain::session::{AgentFact, AgentSession};
-use pilothouse_domain::value::ToolApproval;
 use pilothouse_store::blob::BlobKey;
 use pilothouse_wire::RawEvent;
 
