@@ -47,7 +47,7 @@ test('a project is followed live, also after a restart', async ({ server, consol
   const id = await server.shop()
   await expect(page.getByRole('main').getByText('3 waiting')).toBeVisible()
   await page.goto(`${server.url}/projects/${id}`)
-  const briefing = page.getByRole('log', { name: 'Briefing' })
+  const events = page.getByRole('log', { name: 'Live events' })
   const answer = async (text: string, ...resolution: string[]) => {
     const { items } = await server.json<{ items: { id: string; question?: string; input?: string }[] }>('inbox')
     const decision = items.find(({ question, input }) => `${question ?? ''} ${input ?? ''}`.includes(text))
@@ -55,7 +55,7 @@ test('a project is followed live, also after a restart', async ({ server, consol
   }
   await expect(page.getByRole('listitem').filter({ hasText: 'Builder' }).getByRole('button', { name: /^Trust \d+/ })).toBeVisible()
   await answer('Which guide', 'choose', 'setup')
-  await expect(briefing).toContainText('Writer I write it.')
+  await expect(events).toContainText('Writer I write it.')
   await server.cli('project', 'mode', 'Shop', 'orchestrator')
   await expect(page.getByRole('radio', { name: /orchestrator/ })).toBeChecked()
 
@@ -64,8 +64,39 @@ test('a project is followed live, also after a restart', async ({ server, consol
   await server.up()
   await expect(page.getByText(/Not connected since/)).toHaveCount(0)
   await answer('rm -rf', 'reject', '--rationale', 'Keep it')
-  await expect(briefing).toContainText('Builder The build folder is clean.')
-  await expect(briefing.getByText('I write it.')).toHaveCount(1)
+  await expect(events).toContainText('Builder The build folder is clean.')
+  await expect(events.getByText('I write it.')).toHaveCount(1)
+})
+
+test('the briefing has what needs a person, with links', { tag: '@quick' }, async ({ server, console: page }) => {
+  const id = await server.shop()
+  await expect(page.getByRole('main').getByText('3 waiting')).toBeVisible()
+  await page.goto(`${server.url}/projects/${id}`)
+  const card = page.getByRole('region', { name: 'Briefing' })
+  const attention = card.getByRole('group', { name: 'Needs you' })
+  await expect(attention).toContainText('Needs you (3)')
+  await expect(attention.getByRole('listitem')).toHaveCount(3)
+  for (const name of ['Finished', 'At risk', 'Decided automatically']) await expect(card.getByRole('group', { name })).toBeVisible()
+  await expect(card.getByRole('group', { name: 'Cost' })).toContainText('in the period')
+  await expectAccessible(page)
+
+  // A link leads to the decision on the same screen.
+  const sentence = attention.getByRole('listitem').filter({ hasText: /Builder/ })
+  await sentence.getByRole('link', { name: 'decision' }).click()
+  const decision = page.getByRole('article').filter({ hasText: 'rm -rf build' })
+  await expect(decision).toBeInViewport()
+  await decision.getByRole('button', { name: /^Reject/ }).click()
+  await decision.getByRole('button', { name: 'Reject', exact: true }).click()
+  await expect(decision).toHaveCount(0)
+  // The period is that of the choice, and ends when the briefing is read.
+  const read = page.waitForRequest(/\/briefing\?since=/)
+  await card.getByRole('combobox', { name: 'Period' }).selectOption('The last hour')
+  const since = new URL((await read).url()).searchParams.get('since') ?? ''
+  expect(Math.abs(Date.now() - Date.parse(since) - 3_600_000)).toBeLessThan(60_000)
+  await expect(async () => {
+    await card.getByRole('button', { name: 'Read again' }).click()
+    await expect(attention).toContainText('Needs you (2)', { timeout: 2_000 })
+  }).toPass()
 })
 
 test('a project does not poll', async ({ server, console: page }) => {

@@ -12,6 +12,7 @@ import { ActionButton, Button, Card, Dialog, Empty, Meter, More, Problem, s } fr
 import { dollars, share } from '../ui/money'
 import { Badge, StatusBadge } from '../ui/status'
 import { Ago, Clock } from '../ui/time'
+import { BriefingCard, DECISION_LOG, decisionElement, GOALS } from './briefing'
 import { DecisionCard, KIND } from './decision'
 import { ProjectHead, useProject } from './projectFrame'
 import c from './screens.module.css'
@@ -65,35 +66,40 @@ function Project({ id }: { id: string }) {
       {description != null && <p>{description}</p>}
       <div className={c.columns}>
         <ControlMode project={project.data} />
-        <Card title="Goals and rules">
-          <ul>
-            {goals.map((goal) => (
-              <li key={goal}>{goal}</li>
-            ))}
-            {constraints.map((rule) => (
-              <li key={rule} className={s.muted}>
-                Rule: {rule}
-              </li>
-            ))}
-          </ul>
-          {spendingCap != null && spending != null && (
-            <>
-              <p>
-                <strong>{dollars(spending.drawnUsd)}</strong> of {dollars(spendingCap.usd)} drawn
-              </p>
-              <Meter
-                percent={share(spending.drawnUsd, spendingCap.usd)}
-                warnAt={spendingCap.warnAtPercent}
-                label="Spending cap"
-              />
-            </>
-          )}
-        </Card>
+        <div id={GOALS}>
+          <Card title="Goals and rules">
+            <ul>
+              {goals.map((goal) => (
+                <li key={goal}>{goal}</li>
+              ))}
+              {constraints.map((rule) => (
+                <li key={rule} className={s.muted}>
+                  Rule: {rule}
+                </li>
+              ))}
+            </ul>
+            {spendingCap != null && spending != null && (
+              <>
+                <p>
+                  <strong>{dollars(spending.drawnUsd)}</strong> of {dollars(spendingCap.usd)} drawn
+                </p>
+                <Meter
+                  percent={share(spending.drawnUsd, spendingCap.usd)}
+                  warnAt={spendingCap.warnAtPercent}
+                  label="Spending cap"
+                />
+              </>
+            )}
+          </Card>
+        </div>
       </div>
+      <BriefingCard projectId={id} open={new Set(decisions.map((decision) => decision.id))} />
       {decisions.length > 0 && <h2>Waiting for you ({decisions.length})</h2>}
       <div className={c.columns}>
         {decisions.map((decision) => (
-          <DecisionCard key={decision.id} decision={decision} />
+          <div key={decision.id} id={decisionElement(decision.id)}>
+            <DecisionCard decision={decision} />
+          </div>
         ))}
       </div>
       <Card
@@ -117,8 +123,10 @@ function Project({ id }: { id: string }) {
           ))}
         </ul>
       </Card>
-      <Briefing events={live.events} agents={agents.data?.items ?? []} />
-      <DecisionLog id={id} changes={log} agents={agents.data?.items ?? []} />
+      <LiveEvents events={live.events} agents={agents.data?.items ?? []} />
+      <div id={DECISION_LOG}>
+        <DecisionLog id={id} changes={log} agents={agents.data?.items ?? []} />
+      </div>
       {isBraking && (
         <BrakeDialog
           title={`Stop all agents of ${name}`}
@@ -360,13 +368,13 @@ function eventText(event: AgentEvent): string | undefined {
 }
 
 /** The events that the server routed to the person while the page was open. */
-function Briefing({ events, agents }: { events: readonly RoutedEvent[]; agents: AgentView[] }) {
+function LiveEvents({ events, agents }: { events: readonly RoutedEvent[]; agents: AgentView[] }) {
   return (
-    <Card title="Briefing">
+    <Card title="Live events">
       {events.length === 0 && <p className={s.muted}>Activity of the agents appears here live.</p>}
       {/* A region with overflow must be reachable for the keyboard. */}
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex */}
-      <div className={c.briefing} role="log" aria-label="Briefing" tabIndex={0}>
+      <div className={c.briefing} role="log" aria-label="Live events" tabIndex={0}>
         {events.map(({ envelope: { sourceEventId, ingestedAt, agentId, event } }) => {
           const text = eventText(event)
           return text === undefined ? null : (
