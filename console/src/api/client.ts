@@ -118,17 +118,27 @@ export async function consoleRequest<T>(path: string, body?: unknown, method?: '
   return (response.status === 204 ? undefined : await response.json()) as T
 }
 
-/** The violations of a request, by field. A `prefix` of their paths is omitted. */
-export function violationsOf(error: unknown, prefix = ''): ReadonlyMap<string, string> {
+/**
+ * Violations by their whole paths, and by the names of their fields. The text for a field has all violations within it, each with the rest
+ * of its path.
+ */
+export function violationsByField(violations: Iterable<readonly [path: string, message: string]>): ReadonlyMap<string, string> {
   const found = new Map<string, string>()
-  const violations = error instanceof ApiProblem ? (error.problem?.violations ?? []) : []
-  for (const { field, message } of violations) {
-    const path = field.startsWith(prefix) ? field.slice(prefix.length) : field
+  for (const [path, message] of violations) {
     const [name = ''] = path.split(/[.[]/)
     const sentence = path === name ? message : `${path.slice(name.length)} ${message}`
     found.set(name, [found.get(name), sentence].filter((part) => part !== undefined).join('; '))
+    if (path !== name) found.set(path, message)
   }
   return found
+}
+
+/** The violations of a request, by field. A `prefix` of their paths is omitted. */
+export function violationsOf(error: unknown, prefix = ''): ReadonlyMap<string, string> {
+  const violations = error instanceof ApiProblem ? (error.problem?.violations ?? []) : []
+  return violationsByField(
+    violations.map(({ field, message }) => [field.startsWith(prefix) ? field.slice(prefix.length) : field, message] as const),
+  )
 }
 
 export function messageOf(error: unknown): string {

@@ -1,14 +1,15 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
-import { api, data, etag, violationsOf } from '../api/client'
+import { api, data, violationsOf } from '../api/client'
 import { useRequestKey } from '../api/requestKey'
 import type { AgentView, ProjectView, TemplateView } from '../api/types'
+import { basedOn } from '../app/basedOn'
 import { templatesQuery } from '../app/lists'
 import { StartFields, textInputs } from '../app/startFields'
 import { Button, Card, Choice, Empty, Field, Problem, RequestForm, s } from '../ui'
 import { Diff } from '../ui/diff'
-import { SchemaForm, type Schema, type Values } from '../ui/schemaForm'
+import { changesOf, SchemaForm, withValues, type Schema, type Values } from '../ui/schemaForm'
 import { toast } from '../ui/toasts'
 import { ProjectHead, useProject } from './projectFrame'
 import c from './screens.module.css'
@@ -39,19 +40,6 @@ function Brief({ id, agentId }: { id: string; agentId: string | undefined }) {
       <Editor project={project.data} agent={agent} schema={schema.data} />
     </div>
   )
-}
-
-/** The fields that have a value. An empty list or object counts as no value. */
-function withValues(brief: Values): Values {
-  const isEmpty = (value: unknown) => value == null || (typeof value === 'object' && Object.keys(value).length === 0)
-  return Object.fromEntries(Object.entries(brief).filter(([, value]) => !isEmpty(value)))
-}
-
-/** The fields that differ, with their new values; `null` for a field that was cleared. */
-function changes(before: Values, after: Values): Values {
-  const names = new Set([...Object.keys(before), ...Object.keys(after)])
-  const changed = [...names].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]))
-  return Object.fromEntries(changed.map((name) => [name, after[name] ?? null]))
 }
 
 /** The fields of a brief that a template supplies. */
@@ -86,17 +74,16 @@ function Editor({ project, agent, schema }: { project: ProjectView; agent: Agent
     queryFn: () => data(api.GET('/api/agents/templates/{id}', { params: { path: { id: templateId } } })),
   })
   const current = withValues(seen?.brief ?? {})
-  const changed = changes(current, values)
+  const changed = changesOf(current, values)
   const isStale = agent !== undefined && seen !== undefined && agent.briefVersion !== seen.briefVersion
   const key = useRequestKey()
   const save = useMutation({
     mutationFn: async () => {
       if (seen !== undefined) {
         const path = { id: seen.id }
-        // The revision of an agent also changes without its brief. Only a later change of the brief is refused.
-        const latest = await data(api.GET('/api/agents/{id}', { params: { path } }))
-        const { revision } = latest.briefVersion === seen.briefVersion ? latest : seen
-        const params = { path, header: { 'If-Match': etag(revision) } as never }
+        const read = () => data(api.GET('/api/agents/{id}', { params: { path } }))
+        const header = await basedOn(seen, read, ({ briefVersion }) => briefVersion, ({ revision }) => revision)
+        const params = { path, header }
         return data(api.PATCH('/api/agents/{id}/brief', { params, body: changed as never }))
       }
       const body = {

@@ -1,5 +1,6 @@
-import { useId } from 'react'
-import { Checkboxes, s } from '.'
+import { useId, useState } from 'react'
+import { violationsByField } from '../api/client'
+import { Button, Checkboxes, s } from '.'
 
 /** The keywords of JSON Schema that a form needs. */
 export interface Schema {
@@ -18,7 +19,20 @@ export interface Schema {
 }
 
 export type Values = Readonly<Record<string, unknown>>
-type Options = readonly (readonly [value: string, text: string])[]
+export type Options = readonly (readonly [value: string, text: string])[]
+
+/** The fields that have a value. An empty list or object counts as no value. */
+export function withValues(values: Values): Values {
+  const isEmpty = (value: unknown) => value == null || (typeof value === 'object' && Object.keys(value).length === 0)
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => !isEmpty(value)))
+}
+
+/** The fields that differ, with their new values; `null` for a field that was cleared. */
+export function changesOf(before: Values, after: Values): Values {
+  const names = new Set([...Object.keys(before), ...Object.keys(after)])
+  const changed = [...names].filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]))
+  return Object.fromEntries(changed.map((name) => [name, after[name] ?? null]))
+}
 
 /** A text longer than this is edited in several lines. */
 const LONG = 300
@@ -45,6 +59,7 @@ function has({ type }: Schema, wanted: string): boolean {
 type Input =
   | { kind: 'text' | 'long' | 'number' | 'boolean' | 'lines' | 'pairs' | 'json' }
   | { kind: 'choice' | 'choices'; options: Options }
+  | { kind: 'entries'; entry: Schema }
 
 /** How a field is edited. `options` are the values that the page knows for it. */
 function inputOf(schema: Schema, root: unknown, options: Options | undefined): Input {
@@ -58,8 +73,11 @@ function inputOf(schema: Schema, root: unknown, options: Options | undefined): I
   }
   if (has(schema, 'integer') || has(schema, 'number')) return { kind: 'number' }
   if (has(schema, 'boolean')) return { kind: 'boolean' }
-  if (has(schema, 'array') && schema.items !== undefined && has(resolved(schema.items, root), 'string')) {
-    return options === undefined ? { kind: 'lines' } : { kind: 'choices', options }
+  if (has(schema, 'array') && schema.items !== undefined) {
+    const entry = resolved(schema.items, root)
+    if (has(entry, 'string')) return options === undefined ? { kind: 'lines' } : { kind: 'choices', options }
+    // The fields of the variants of a union are not in its properties.
+    if (entry.properties !== undefined && entry.oneOf === undefined && entry.anyOf === undefined) return { kind: 'entries', entry }
   }
   if (typeof schema.additionalProperties === 'object' && has(schema.additionalProperties, 'string')) return { kind: 'pairs' }
   return { kind: 'json' }
@@ -83,9 +101,9 @@ function label(name: string): string {
 }
 
 /**
- * The fields of a JSON Schema, each with its description and the violations of the server. Nested objects are edited as JSON, which the
- * browser checks before it submits the form. A field without a value is absent from `values`. The component needs another key if `values`
- * change other than by `onChange`.
+ * The fields of a JSON Schema, each with its description and the violations of the server. The entries of a list of objects have fields,
+ * too. Other nested objects are edited as JSON, which the browser checks before it submits the form. A field without a value is absent from
+ * `values`. The component needs another key if `values` change other than by `onChange`.
  */
 export function SchemaForm({
   schema,
@@ -108,24 +126,117 @@ export function SchemaForm({
 }) {
   return Object.entries(schema.properties ?? {}).map(([name, field]) => {
     const shape = resolved(field, root)
+    const input = inputOf(shape, root, options[name])
+    const change = (value: unknown) => {
+      const others = Object.entries(values).filter(([other]) => other !== name)
+      onChange(Object.fromEntries(value === undefined ? others : [...others, [name, value]]))
+    }
+    if (input.kind === 'entries') {
+      return (
+        <Entries
+          key={name}
+          name={name}
+          hint={shape.description}
+          entry={input.entry}
+          root={root}
+          entries={(values[name] ?? []) as Values[]}
+          violations={violations}
+          onChange={change}
+        />
+      )
+    }
     return (
       <SchemaField
         key={name}
         label={label(name)}
         hint={shape.description}
-        input={inputOf(shape, root, options[name])}
+        input={input}
         maxLength={shape.maxLength}
         isRequired={schema.required?.includes(name) === true}
         isFixed={fixed.includes(name)}
         violation={violations.get(name)}
         value={values[name]}
-        onChange={(value) => {
-          const others = Object.entries(values).filter(([other]) => other !== name)
-          onChange(Object.fromEntries(value === undefined ? others : [...others, [name, value]]))
-        }}
+        onChange={change}
       />
     )
   })
+}
+
+/** The entries of a list of objects. Without any, the field has no value. */
+function Entries({
+  name,
+  hint,
+  entry,
+  root,
+  entries,
+  violations,
+  onChange,
+}: {
+  name: string
+  hint: string | undefined
+  entry: Schema
+  root: unknown
+  entries: readonly Values[]
+  violations: ReadonlyMap<string, string>
+  onChange: (entries: Values[] | undefined) => void
+}) {
+  // Inputs keep their own text, so that each entry needs a key that stays when another one is removed.
+  const [keys, setKeys] = useState(() => entries.map((_, at) => at))
+  const title = label(name)
+  const within = keys.map((_, at) => {
+    const prefix = `${name}[${String(at)}].`
+    const inEntry = [...violations].filter(([path]) => path.startsWith(prefix))
+    return violationsByField(inEntry.map(([path, message]) => [path.slice(prefix.length), message] as const))
+  })
+  const violation = within.some(({ size }) => size > 0) ? undefined : violations.get(name)
+  return (
+    <fieldset className={s.field}>
+      <legend>{title}</legend>
+      {violation !== undefined && <p className={s.problem}>{violation}</p>}
+      {hint !== undefined && <small className={s.muted}>{hint}</small>}
+      {keys.map((key, at) => (
+        <fieldset key={key} className={s.comment}>
+          <legend className={s.visuallyHidden}>{`${title} ${String(at + 1)}`}</legend>
+          <div className={s.stack}>
+            <SchemaForm
+              schema={entry}
+              root={root}
+              values={entries[at] ?? {}}
+              options={{}}
+              violations={within[at] ?? new Map<string, string>()}
+              fixed={[]}
+              onChange={(values) => {
+                onChange(entries.map((other, index) => (index === at ? values : other)))
+              }}
+            />
+            <div>
+              <Button
+                aria-label={`Remove ${title} ${String(at + 1)}`}
+                onClick={() => {
+                  const others = entries.filter((_, index) => index !== at)
+                  setKeys(keys.filter((other) => other !== key))
+                  onChange(others.length === 0 ? undefined : others)
+                }}
+              >
+                Remove
+              </Button>
+            </div>
+          </div>
+        </fieldset>
+      ))}
+      <div>
+        <Button
+          aria-label={`Add to ${title}`}
+          onClick={() => {
+            setKeys([...keys, Math.max(-1, ...keys) + 1])
+            onChange([...entries, {}])
+          }}
+        >
+          Add
+        </Button>
+      </div>
+    </fieldset>
+  )
 }
 
 function SchemaField({
@@ -141,7 +252,7 @@ function SchemaField({
 }: {
   label: string
   hint: string | undefined
-  input: Input
+  input: Exclude<Input, { kind: 'entries' }>
   maxLength: number | undefined
   isRequired: boolean
   isFixed: boolean
