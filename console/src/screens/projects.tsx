@@ -1,7 +1,9 @@
-import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
-import { portfolioQuery } from '../app/lists'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { Link, useNavigate } from '@tanstack/react-router'
+import { api, data } from '../api/client'
+import { portfolioQuery, projectsQuery } from '../app/lists'
 import { useReadWithSessions } from '../app/queries'
+import { RequestButton } from '../app/requestButton'
 import { Card, Empty, Problem, s } from '../ui'
 import { dollars } from '../ui/money'
 import { Badge } from '../ui/status'
@@ -14,12 +16,11 @@ export function ProjectsScreen() {
     <>
       <div className={c.head}>
         <h1>Projects</h1>
+        <NewProject />
       </div>
       {portfolio.isError && <Problem error={portfolio.error} />}
       {portfolio.data?.items.length === 0 && (
-        <Empty>
-          There is no project yet. Create one with <code>pilothouse project create</code>.
-        </Empty>
+        <Empty>There is no project yet.</Empty>
       )}
       <div className={c.grid}>
         {portfolio.data?.items.map(({ projectId, name, controlMode, agents, openDecisions, spentUsd, ...rest }) => {
@@ -70,5 +71,26 @@ export function ProjectsScreen() {
         })}
       </div>
     </>
+  )
+}
+
+function NewProject() {
+  const client = useQueryClient()
+  const navigate = useNavigate()
+  return (
+    <RequestButton
+      look="primary"
+      title="New project"
+      submit="Create the project"
+      schema={(named) => named('CreateProject')}
+      first={['name', 'description', 'goals', 'constraints', 'workstreams', 'controlMode']}
+      send={(values, header) => data(api.POST('/api/projects', { params: { header }, body: values as never }))}
+      done={({ id }) => {
+        for (const { queryKey } of [projectsQuery, portfolioQuery]) void client.invalidateQueries({ queryKey })
+        void navigate({ to: '/projects/$id', params: { id } })
+      }}
+    >
+      New project
+    </RequestButton>
   )
 }
