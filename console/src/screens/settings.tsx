@@ -26,7 +26,14 @@ function ServerCard() {
           <dt>Models that sessions may use</dt>
           <dd>{settings.data.allowedModels.length === 0 ? 'all' : settings.data.allowedModels.join(', ')}</dd>
           <dt>Events, activity and notifications are kept</dt>
-          <dd>{settings.data.retentionDays} days</dd>
+          <dd>
+            {settings.data.retentionDays} days
+            <br />
+            <small className={s.muted}>
+              Only the operator changes this, with {isCloud ? <code>infra/deploy --set RetentionDays=30</code> : <code>pilothouse up --retention-days 30</code>}.
+              It affects new entries.
+            </small>
+          </dd>
           <dt>A model reviews coherence issues</dt>
           <dd>{settings.data.reviewsCoherence ? 'yes' : 'no'}</dd>
           <dt>Texts are compared by</dt>
