@@ -141,11 +141,12 @@ function editedPart(template: TemplateView) {
 }
 
 function Content({ template, reload }: { template: TemplateView; reload: () => void }) {
-  const { id, modelId, allowedTools, defaultBudget, adapter, systemPrompt, updatedAt } = template
+  const { id, description, modelId, allowedTools, defaultBudget, adapter, systemPrompt, updatedAt } = template
   const path = { id }
   const fields = fieldsOf(template)
   return (
     <div className={s.stack}>
+      {description != null && <p>{description}</p>}
       <dl className={s.facts}>
         <dt>Model</dt>
         <dd>{modelId}</dd>

@@ -102,7 +102,7 @@ function Row({ webhook, reload }: { webhook: Webhook; reload: () => void }) {
       </span>
       <span className={s.row}>
         {(disabled != null || failing != null) && (
-          <ActionButton aria-label={`Enable ${url}`} action={() => api.POST('/api/webhooks/{id}/enable', { params })} done={reload}>
+          <ActionButton aria-label={`${disabled == null ? 'Resume' : 'Enable'} ${url}`} action={() => api.POST('/api/webhooks/{id}/enable', { params })} done={reload}>
             {disabled == null ? 'Resume' : 'Enable'}
           </ActionButton>
         )}

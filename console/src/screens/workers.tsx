@@ -70,7 +70,7 @@ function Row({ worker: { id, alive, draining, shared, labels, capacity, runs, se
         )}
         {runs.length > 0 && !alive && (
           <ConfirmButton
-            label={`Declare ${id} lost`}
+            label={`Declare lost: ${id}`}
             question={`Declare the worker ${id} lost?`}
             consequence={`Its ${String(runs.length)} runs end, and their sessions fail. Do this only if its machine does not return: otherwise the sessions continue there.`}
             action={() => api.DELETE('/api/workers/{id}', { params: { path: { id }, query: { lost: 'true' } } })}

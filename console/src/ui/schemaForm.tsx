@@ -16,6 +16,8 @@ export interface Schema {
   required?: readonly string[]
   description?: string
   maxLength?: number
+  pattern?: string
+  format?: string
 }
 
 export type Values = Readonly<Record<string, unknown>>
@@ -69,7 +71,9 @@ function inputOf(schema: Schema, root: unknown, options: Options | undefined): I
   }
   if (has(schema, 'string')) {
     if (options !== undefined) return { kind: 'choice', options }
-    return { kind: (schema.maxLength ?? 0) > LONG ? 'long' : 'text' }
+    // The patterns of the API that have no line breaks exclude all control characters.
+    const isLine = schema.format === 'uri' || schema.pattern?.includes('\\u001f') === true
+    return { kind: !isLine && (schema.maxLength ?? 0) > LONG ? 'long' : 'text' }
   }
   if (has(schema, 'integer') || has(schema, 'number')) return { kind: 'number' }
   if (has(schema, 'boolean')) return { kind: 'boolean' }
