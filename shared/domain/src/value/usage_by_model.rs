@@ -10,13 +10,14 @@ use crate::Usd;
 
 /// Spend and tokens, in total and by model. The costs of the models and [`Self::unattributed_cost_usd`] add up to the total.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 pub struct UsageByModel {
-    total_cost_usd: Usd,
-    token_usage_by_model: BTreeMap<String, TokenUsage>,
+    #[serde(rename = "totalCostUsd")]
+    total: Usd,
+    #[serde(rename = "tokenUsageByModel")]
+    tokens: BTreeMap<String, TokenUsage>,
     /// Earlier versions recorded only the total.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    cost_usd_by_model: BTreeMap<String, Usd>,
+    #[serde(default, rename = "costUsdByModel", skip_serializing_if = "BTreeMap::is_empty")]
+    costs: BTreeMap<String, Usd>,
 }
 
 impl UsageByModel {
@@ -25,35 +26,35 @@ impl UsageByModel {
 
     /// Adds usage of a model to the model and to the total.
     pub(crate) fn add(&mut self, model: &str, cost: Usd, tokens: TokenUsage) {
-        let by_model = &mut self.token_usage_by_model;
+        let by_model = &mut self.tokens;
         let known = by_model.contains_key(model) || by_model.len() < Self::MAX_MODELS;
         let model = if known { model } else { "other" };
         let sum = by_model.entry(model.to_owned()).or_default();
         *sum = sum.plus(tokens);
-        *self.cost_usd_by_model.entry(model.to_owned()).or_default() += cost;
-        self.total_cost_usd += cost;
+        *self.costs.entry(model.to_owned()).or_default() += cost;
+        self.total += cost;
     }
 
     pub const fn total_cost_usd(&self) -> Usd {
-        self.total_cost_usd
+        self.total
     }
 
     pub const fn token_usage_by_model(&self) -> &BTreeMap<String, TokenUsage> {
-        &self.token_usage_by_model
+        &self.tokens
     }
 
     /// Has every model that spent since the costs are recorded by model.
     pub const fn cost_usd_by_model(&self) -> &BTreeMap<String, Usd> {
-        &self.cost_usd_by_model
+        &self.costs
     }
 
     /// The part of the total that an earlier version recorded without its model.
     pub fn unattributed_cost_usd(&self) -> Usd {
-        self.total_cost_usd.excess_over(self.cost_usd_by_model.values().copied().sum())
+        self.total.excess_over(self.costs.values().copied().sum())
     }
 
     pub fn total_tokens(&self) -> u64 {
-        self.token_usage_by_model.values().fold(0, |sum, usage| sum.saturating_add(usage.total()))
+        self.tokens.values().fold(0, |sum, usage| sum.saturating_add(usage.total()))
     }
 }
 
