@@ -1,5 +1,5 @@
-//! Compares `docs/specification.md` with the sources: named files and tests exist, endpoints have rows with a test that calls them, and
-//! the tests of events name them.
+//! Compares `docs/specification.md` with the sources: named files and tests exist, endpoints have rows with a test that calls them, the
+//! tests of events name them, and each decision record has a row.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -324,6 +324,57 @@ fn decision_records_have_no_gaps_and_are_in_the_index() {
     for (number, (name, text)) in &records {
         assert!(index.contains(&format!("({name})")), "{name} is not in docs/decisions/README.md");
         assert!(text.starts_with(&format!("# {number}. ")), "the title of {name} has another number");
+    }
+}
+
+/// The row of a record whose rule no test proves has no tests, and says why.
+#[test]
+fn every_decision_has_a_row() {
+    let rows = rows();
+    let is_cited = |name: &String| rows.iter().any(|row| row.item.contains(&format!("(decisions/{name})")));
+    let missing: Vec<_> =
+        decision_records().into_values().map(|(name, _)| name).filter(|name| !is_cited(name)).collect();
+    assert!(missing.is_empty(), "decision records that no row cites: {missing:#?}");
+}
+
+/// Records explain why some parts of Pilothouse are not taken from other crates.
+#[test]
+fn rejected_crates_are_no_dependencies() {
+    const REJECTED: [(usize, &[&str]); 5] = [
+        (47, &["deadpool-sqlite", "tokio-rusqlite"]),
+        (59, &["process-wrap", "command-group"]),
+        (64, &["cron", "croner"]),
+        (65, &["secrecy", "zeroize"]),
+        (
+            66,
+            &[
+                "backon",
+                "backoff",
+                "serde_yaml",
+                "shlex",
+                "shell-words",
+                "comfy-table",
+                "tabled",
+                "atomic-write-file",
+                "lambda_http",
+                "aws_lambda_events",
+                "opentelemetry-otlp",
+            ],
+        ),
+    ];
+    // All crates of the workspace take their dependencies from this table.
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let table = manifest.split("[workspace.dependencies]").nth(1).unwrap().split("\n[").next().unwrap();
+    let dependencies: BTreeSet<_> =
+        table.lines().filter_map(|line| Some(line.split_once(['=', '.'])?.0.trim())).collect();
+    assert!(dependencies.contains("serde"), "the dependencies were not read");
+    let records = decision_records();
+    for (number, crates) in REJECTED {
+        for name in crates {
+            let text = &records[&number].1;
+            assert!(text.contains(&format!("`{name}`")), "decision {number} does not name {name}");
+            assert!(!dependencies.contains(name), "decision {number} rejects {name}");
+        }
     }
 }
 

@@ -107,3 +107,15 @@ impl IdSource for FreshIds {
         Uuid::now_v7()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fresh_ids_have_version_7_and_sort_by_creation() {
+        let ids: Vec<_> = (0..100).map(|_| FreshIds.fresh()).collect();
+        assert!(ids.iter().all(|id| id.get_version_num() == 7), "{ids:?}");
+        assert!(ids.is_sorted(), "{ids:?}");
+    }
+}

@@ -213,6 +213,13 @@ mod tests {
     }
 
     #[test]
+    fn failing_store_gets_more_attempts_than_a_failing_message() {
+        let unavailable = std::io::Error::from(std::io::ErrorKind::TimedOut);
+        let outage = Problem::internal(BlobError::Engine(Box::new(unavailable)));
+        assert_eq!((max_receives(&outage), max_receives(&Problem::NameTaken)), (100, 5));
+    }
+
+    #[test]
     fn kill_of_an_unverified_process_outlasts_a_slow_start() {
         let unverified = StopError::Unverified { run: RunId::new(uuid::Uuid::nil()) };
         assert_eq!(max_receives(&Problem::internal(unverified)), MAX_RECEIVES_OF_OUTAGE);

@@ -251,6 +251,19 @@ mod tests {
         }
     }
 
+    /// An agent that reports many events changes the version constantly (decision 16).
+    #[tokio::test(start_paused = true)]
+    async fn stop_outlasts_the_races_that_end_a_command() {
+        for (policy, succeeds) in [(RetryPolicy::STOP, true), (RetryPolicy::COMMAND, false)] {
+            let mut attempts = 0;
+            let step = || {
+                attempts += 1;
+                ready(if attempts > 300 { Ok(()) } else { Err(Problem::VersionConflict) })
+            };
+            assert_eq!(policy.retry(step).await.is_ok(), succeeds, "{policy:?}");
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn change_waits_for_its_turn_only_before_another_attempt() {
         for policy in [RetryPolicy::ONCE, RetryPolicy::COMMAND] {

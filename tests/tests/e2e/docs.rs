@@ -1,5 +1,6 @@
 //! The exported files under `docs/` must match the code.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use pilothouse_app::function::CallerKind;
@@ -33,6 +34,34 @@ fn exported_wire_schemas_are_up_to_date() {
 #[test]
 fn the_exported_openapi_document_is_up_to_date() {
     is_exported("openapi.json", &pilothouse_functions::catalog::openapi::document());
+}
+
+fn collect_fields<'a>(schema: &'a Value, into: &mut BTreeSet<&'a str>) {
+    match schema {
+        Value::Object(parts) => {
+            if let Some(Value::Object(properties)) = parts.get("properties") {
+                into.extend(properties.keys().map(String::as_str));
+            }
+            parts.values().for_each(|part| collect_fields(part, into));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_fields(item, into)),
+        _ => {}
+    }
+}
+
+/// Decision 4. One field has the name of a kind of decisions, which is a value of an enum.
+#[test]
+fn fields_of_the_api_are_in_camel_case() {
+    let document = pilothouse_functions::catalog::openapi::document();
+    let mut fields = BTreeSet::new();
+    collect_fields(&document, &mut fields);
+    assert!(fields.len() > 500, "the fields were not read: {}", fields.len());
+    let is_camel_case = |field: &str| {
+        field.starts_with(|first: char| first.is_ascii_lowercase())
+            && field.chars().all(|c| c.is_ascii_alphanumeric())
+    };
+    let others: Vec<_> = fields.into_iter().filter(|field| !is_camel_case(field)).collect();
+    assert_eq!(others, ["tool_approval"]);
 }
 
 fn all_references_resolve(document: &Value, within: &Value) {

@@ -295,6 +295,23 @@ fn questions_beyond_twenty_are_part_of_the_last_one() {
     assert!(questions[19].options.is_empty());
 }
 
+/// Deferred facts are part of the item of the session. A question or a plan without room can be denied, other facts are small.
+#[test]
+fn deferred_request_without_room_is_denied() {
+    let long = |id: &str| {
+        let AgentFact::QuestionAsked { request, mut questions, .. } = asks(id) else { panic!("a question") };
+        questions[0].question = "x".repeat(60 * 1024);
+        AgentFact::QuestionAsked { request, questions, approval: None, proposal: None, timeout: None }
+    };
+    let full = ["q1", "q2"]
+        .iter()
+        .fold(Scenario::paused(), |s, id| s.observes(long(id)).then_taken(FactOutcome::Deferred));
+    full.observes(long("q3"))
+        .then_event("SessionRequestDeniedEvent")
+        .observes(completes("t1"))
+        .then_taken(FactOutcome::Deferred);
+}
+
 #[test]
 fn no_deferred_request_is_dropped() {
     let paused = (1..=15).fold(Scenario::paused(), |s, n| {
