@@ -1,12 +1,12 @@
-import { expect, test as base, type Page } from '@playwright/test'
+import { expect, test as base, type Locator, type Page } from '@playwright/test'
 import AxeBuilder from '@axe-core/playwright'
-import { Server } from './server'
+import { Server, type Environment } from './server'
 
-/** Each test has its own server, and a page that is logged in by the link of the server. */
-export const test = base.extend<{ server: Server; console: Page }>({
-  // eslint-disable-next-line no-empty-pattern
-  server: async ({}, use) => {
-    const server = await Server.start()
+/** Each test has its own server, and a page that is logged in by the link of the server. `environment` is that of the server. */
+export const test = base.extend<{ environment: Environment; server: Server; console: Page }>({
+  environment: [{}, { option: true }],
+  server: async ({ environment }, use) => {
+    const server = await Server.start(environment)
     await use(server)
     await server.stop()
   },
@@ -52,4 +52,14 @@ export function isPhone(page: Page): boolean {
 /** In the inbox of a phone, a decision opens on its own. */
 export async function openDecision(page: Page, text: string | RegExp): Promise<void> {
   await page.getByRole('list', { name: 'Waiting decisions' }).getByRole('button', { name: text }).click()
+}
+
+/** How a person uses the console. */
+export type Input = 'mouse' | 'keyboard' | 'touch'
+
+/** Uses a button or a link: by a click, by Enter, or by a tap. */
+export async function activate(target: Locator, input: Input): Promise<void> {
+  if (input === 'mouse') await target.click()
+  else if (input === 'keyboard') await target.press('Enter')
+  else await target.tap()
 }

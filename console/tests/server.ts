@@ -6,7 +6,8 @@ import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 
 const ROOT = resolve(import.meta.dirname, '../..')
-const PROGRAMS = process.env.PILOTHOUSE_PROGRAMS ?? join(ROOT, 'target/debug')
+/** The folder with the programs. */
+export const PROGRAMS = process.env.PILOTHOUSE_PROGRAMS ?? join(ROOT, 'target/debug')
 const run = promisify(execFile)
 
 async function freePort(): Promise<number> {
@@ -22,6 +23,9 @@ async function freePort(): Promise<number> {
 
 export type Steps = readonly Record<string, unknown>[]
 
+/** Variables that a server gets besides those of the test. */
+export type Environment = Readonly<Record<string, string>>
+
 /** A real server with its own data folder. A restart keeps its port. */
 export class Server {
   private child: ChildProcess | undefined
@@ -32,12 +36,13 @@ export class Server {
   private constructor(
     readonly folder: string,
     private readonly port: number,
+    private readonly environment: Environment,
   ) {}
 
-  static async start(): Promise<Server> {
+  static async start(environment: Environment = {}): Promise<Server> {
     const folder = await mkdtemp(join(tmpdir(), 'pilothouse-console-'))
     await mkdir(join(folder, 'work'))
-    const server = new Server(folder, await freePort())
+    const server = new Server(folder, await freePort(), environment)
     await server.up()
     return server
   }
@@ -50,7 +55,13 @@ export class Server {
     const listen = `127.0.0.1:${String(this.port)}`
     const child = spawn(join(PROGRAMS, 'pilothouse'), ['--json', 'up', '--listen', listen, '--data', this.data], {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, PILOTHOUSE_UNCONFINED: 'true', PILOTHOUSE_DEFAULT_ADAPTER: 'script', PILOTHOUSE_WEBHOOK_REACH: 'loopback' },
+      env: {
+        ...process.env,
+        PILOTHOUSE_UNCONFINED: 'true',
+        PILOTHOUSE_DEFAULT_ADAPTER: 'script',
+        PILOTHOUSE_WEBHOOK_REACH: 'loopback',
+        ...this.environment,
+      },
     })
     this.child = child
     let errors = ''
@@ -137,8 +148,13 @@ export class Server {
 
   /** Starts a session that plays steps, and returns its id. */
   async session(name: string, steps: Steps, ...options: string[]): Promise<string> {
+    return this.play(name, { steps }, ...options)
+  }
+
+  /** Starts a session that plays a script, and returns its id. */
+  async play(name: string, script: unknown, ...options: string[]): Promise<string> {
     const file = join(this.folder, `${name.replaceAll(/[^a-z0-9]/gi, '-').slice(0, 60)}.json`)
-    await writeFile(file, JSON.stringify({ steps }))
+    await writeFile(file, JSON.stringify(script))
     const started = await this.json<{ session: { id: string } }>(
       ...['run', `Do the work of ${name}`, '--name', name, '--script', file, '--detach', ...options],
     )

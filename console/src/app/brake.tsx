@@ -60,6 +60,9 @@ function BrakeBanner({ id }: { id: string }) {
     ...useReadBrakeAgain(queryKey, hasStopped(client.getQueryData(queryKey))),
   })
   const [isOpen, setOpen] = useState(false)
+  const close = () => {
+    setOpen(false)
+  }
   const brake = query.data
   if (brake === undefined || brake.released != null) return null
   return (
@@ -93,14 +96,11 @@ function BrakeBanner({ id }: { id: string }) {
           Release
         </ActionButton>
       </span>
-      <Dialog
-        title="Progress of the brake"
-        isOpen={isOpen}
-        onClose={() => {
-          setOpen(false)
-        }}
-      >
+      <Dialog title="Progress of the brake" isOpen={isOpen} onClose={close}>
         <Progress brake={brake} />
+        <div className={s.dialogFoot}>
+          <Button onClick={close}>Close</Button>
+        </div>
       </Dialog>
     </div>
   )

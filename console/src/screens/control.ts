@@ -9,13 +9,25 @@ export interface ControlStep {
   at: string
 }
 
-/** Requests by the summary of their `StatusChange`, with the event that acknowledges each and the summary that confirms it. */
+/** Requests by the status of their `StatusChange`, with the event that acknowledges each and the summary that confirms it. */
 const REQUESTS: Record<string, { text: string; acknowledgedBy: string; confirmedBy: RegExp }> = {
   Pausing: { text: 'Pause', acknowledgedBy: 'pause_ack', confirmedBy: /^Paused/ },
   Resuming: { text: 'Resume', acknowledgedBy: 'resume_ack', confirmedBy: /^Running: resumed/ },
   Interrupting: { text: 'Interrupt', acknowledgedBy: 'interrupt_ack', confirmedBy: /^Interrupted/ },
   Cancelling: { text: 'Cancel', acknowledgedBy: 'stop_ack', confirmedBy: /^Cancelled/ },
 }
+
+/** The request that a `StatusChange` reports. Its summary is the status, or the status and an explanation. */
+function requestOf(summary: string) {
+  return REQUESTS[summary.split(':')[0] ?? '']
+}
+
+/**
+ * Parts of the notices about a missing acknowledgement. A notice has no code, so the tests in `shared/app/src/texts/activity.rs` and
+ * `tests/flows.spec.ts` fail if these sentences change.
+ */
+const LATE = ['takes longer than expected', 'was not acknowledged']
+const ESCALATED = ['process is being stopped', 'process is being ended']
 
 /** The interval in which a missing acknowledgement is read again, in milliseconds, and how often it is read. No stream reports acknowledgements. */
 const READ_AGAIN_MS = 1_000
@@ -36,7 +48,7 @@ export function useControlHistory(id: string, activity: readonly ActivityView[])
       const [from] = request?.id.split('.') ?? []
       const path = '/api/agents/sessions/{id}/events'
       const { items } = await data(api.GET(path, { params: { path: { id }, query: { from, limit: 100 } as never } }))
-      const wanted = REQUESTS[request?.summary ?? '']?.acknowledgedBy
+      const wanted = requestOf(request?.summary ?? '')?.acknowledgedBy
       const found = items.find(({ eventType, body }) => eventType === wanted && (body as { step?: string }).step === 'received')
       return found?.at ?? null
     },
@@ -48,9 +60,9 @@ export function useControlHistory(id: string, activity: readonly ActivityView[])
 }
 
 function controlHistory(activity: readonly ActivityView[]): { request?: ActivityView; steps: readonly ControlStep[] } {
-  const at = activity.findLastIndex(({ type, summary }) => type === 'StatusChange' && summary in REQUESTS)
+  const at = activity.findLastIndex(({ type, summary }) => type === 'StatusChange' && requestOf(summary) !== undefined)
   const requested = activity[at]
-  const request = requested === undefined ? undefined : REQUESTS[requested.summary]
+  const request = requested === undefined ? undefined : requestOf(requested.summary)
   if (requested === undefined || request === undefined) return { steps: [] }
   const { text, confirmedBy } = request
   const steps: ControlStep[] = [{ text, state: 'requested', at: requested.timestamp }]
@@ -60,8 +72,8 @@ function controlHistory(activity: readonly ActivityView[]): { request?: Activity
       break
     }
     if (type !== 'Notice') continue
-    if (/takes longer than expected|was not acknowledged/.test(summary)) steps.push({ text, state: 'late', at: timestamp })
-    if (/process is being (stopped|ended)/.test(summary)) steps.push({ text, state: 'escalated', at: timestamp })
+    if (LATE.some((part) => summary.includes(part))) steps.push({ text, state: 'late', at: timestamp })
+    if (ESCALATED.some((part) => summary.includes(part))) steps.push({ text, state: 'escalated', at: timestamp })
   }
   return { request: requested, steps }
 }

@@ -425,6 +425,9 @@ fn message_count_text(count: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pilothouse_domain::CommandRef;
+    use pilothouse_domain::session::LifecycleCommand;
+
     use super::*;
 
     #[test]
@@ -479,6 +482,24 @@ mod tests {
         ] {
             let line = activity_of(&event, Timestamp::from_millis(0)).map(|line| (line.kind, line.summary));
             assert_eq!(line, Some((T::Notice, summary.to_owned())));
+        }
+    }
+
+    /// The web console recognises these notices by their sentences (`console/src/screens/control.ts`).
+    #[test]
+    fn notices_about_late_commands_keep_their_sentences() {
+        let id = "01890a5d-ac96-774b-bcce-b302099a8057";
+        let command = CommandRef { command_id: id.parse().unwrap(), run_id: id.parse().unwrap(), attempt: 2 };
+        let kind = LifecycleCommand::Pause;
+        for (event, part) in [
+            (SessionEvent::CommandLate { kind }, "takes longer than expected"),
+            (SessionEvent::CommandReissued { kind, command }, "was not acknowledged"),
+            (SessionEvent::RunStopOrdered { command, mode: StopMode::Kill }, "process is being stopped"),
+            (SessionEvent::HoldEscalated {}, "process is being ended"),
+        ] {
+            let line = activity_of(&event, Timestamp::from_millis(0)).unwrap();
+            assert_eq!(line.kind, T::Notice);
+            assert!(line.summary.contains(part), "{}", line.summary);
         }
     }
 
