@@ -199,6 +199,104 @@ test('rows keep their heights when the first entries leave memory', async ({ ser
   await expect.poll(overlaps).toBe(0)
 })
 
+/** An element that moved, and how far it moved down, in pixels. */
+interface Move {
+  node: string
+  down: number
+}
+
+interface Source {
+  node: Node | null
+  previousRect: DOMRectReadOnly
+  currentRect: DOMRectReadOnly
+}
+
+/** Records the layout shifts that move something up or down from now on. A text that becomes longer may move its end to the right. */
+async function observeMoves(page: Page): Promise<() => Promise<Move[]>> {
+  await page.evaluate(() => {
+    const seen: Move[] = []
+    Object.assign(window, { moves: seen })
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) {
+        for (const { node, previousRect, currentRect } of (entry as PerformanceEntry & { sources: Source[] }).sources) {
+          const down = currentRect.top - previousRect.top
+          if (down !== 0) seen.push({ node: node === null ? '' : new XMLSerializer().serializeToString(node).slice(0, 160), down })
+        }
+      }
+    }).observe({ type: 'layout-shift', buffered: false })
+  })
+  return () => page.evaluate(() => (window as unknown as { moves: Move[] }).moves)
+}
+
+test('nothing on a session moves while events stream', async ({ server, console: page }) => {
+  const usage = { costUsd: '0.01', tokens: { inputTokens: 900, outputTokens: 80 }, context: { tokens: 9_000, limit: 200_000 } }
+  const tool = { name: 'Bash', input: { command: 'ls' }, result: 'src' }
+  const events = [{ say: 'a line' }, { tool }, { usage }, { wait: 40 }]
+  const stream = [{ repeat: { times: 120, steps: events } }, { say: 'the last line' }]
+  // Before the measurement, each part of the page is there and the timeline is full.
+  const first = [{ repeat: { times: 30, steps: events } }, { say: 'the first line' }]
+  const id = await start(server, 'steady', { steps: [{ turn: { steps: first } }], onMessage: stream })
+  await open(page, `/sessions/${id}`)
+  const timeline = page.getByRole('region', { name: 'Timeline' })
+  await expect(timeline).toContainText('the first line')
+  await expect.poll(() => server.statusOf(id)).toBe('Idle')
+  await page.waitForLoadState('networkidle')
+  const moves = await observeMoves(page)
+  // The observer sees a move, so an empty list means that there was none.
+  await page.evaluate(() => {
+    document.querySelector('main')?.prepend(Object.assign(document.createElement('p'), { id: 'wedge', textContent: 'wedge' }))
+  })
+  await expect.poll(async () => (await moves()).length).toBeGreaterThan(0)
+  await page.evaluate(() => document.querySelector('#wedge')?.remove())
+  // Moves are reported with the frame that follows them.
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
+  await goOn(server, id)
+  await expect.poll(() => server.statusOf(id)).toBe('Running')
+  // The status of the session changes its buttons, once. Afterwards only the events change the page.
+  await expect(page.getByRole('main').getByRole('button', { name: 'Interrupt' })).toBeVisible()
+  const before = (await moves()).length
+  await expect(timeline).toContainText('the last line', { timeout: 30_000 })
+  expect((await moves()).slice(before)).toEqual([])
+})
+
+const TABS = 10
+
+test('ten tabs follow the same agents', async ({ server, console: page }) => {
+  test.skip(isPhone(page), 'the width makes no difference')
+  test.slow()
+  const question = { id: 'q1', questions: [{ question: 'Which colour?' }] }
+  const steps = [{ say: 'the first line' }, { waitForMessage: {} }, { say: 'the second line' }, { question }, { say: 'the last line' }]
+  const id = await start(server, 'shared', { steps: [{ turn: { steps } }] })
+  const tabs = [page]
+  while (tabs.length < TABS) tabs.push(await page.context().newPage())
+  await Promise.all(
+    tabs.map(async (tab) => {
+      await tab.goto(`${server.url}/sessions/${id}`)
+      await expect(tab.getByRole('region', { name: 'Timeline' })).toContainText('the first line')
+    }),
+  )
+  const all = (check: (tab: Page) => Promise<void>) => Promise.all(tabs.map(check))
+  await server.cli('steer', id, 'Go on')
+  await all(async (tab) => {
+    await expect(tab.getByRole('region', { name: 'Timeline' })).toContainText('the second line')
+    await expect(tab).toHaveTitle('(1) Pilothouse')
+  })
+  // One of them answers.
+  const card = tabs.at(-1)?.getByRole('article') ?? page.getByRole('article')
+  await card.getByRole('textbox', { name: 'Which colour?' }).fill('Blue')
+  await card.getByRole('button', { name: /^Answer/ }).click()
+  await all(async (tab) => {
+    await expect(tab.getByRole('region', { name: 'Timeline' })).toContainText('the last line')
+    await expect(tab).toHaveTitle('Pilothouse')
+    await expect(tab.getByRole('article')).toHaveCount(0)
+    await expect(tab.getByText(/Not connected since|may be out of date/)).toHaveCount(0)
+  })
+  // A tab that was closed takes nothing from the others.
+  await Promise.all(tabs.slice(1).map((tab) => tab.close()))
+  await server.session('later', [{ turn: { steps: [{ question }] } }])
+  await expect(page).toHaveTitle('(1) Pilothouse')
+})
+
 // Prints the figures of docs/benchmarks.md.
 test('memory stays flat while events stream', async ({ server, console: page }) => {
   const minutes = Number(process.env.PILOTHOUSE_BENCH_MINUTES ?? 0)

@@ -1,9 +1,10 @@
 import { mkdirSync } from 'node:fs'
-import type { Page } from '@playwright/test'
-import { expect, expectAccessible, isPhone, open, test } from './fixture'
+import type { Locator, Page } from '@playwright/test'
+import { activate, expect, expectAccessible, isPhone, open, test } from './fixture'
 import type { Server } from './server'
 
 const SHOTS = process.env.PILOTHOUSE_SCREENSHOTS
+const BUSY = [{ turn: { steps: [{ say: 'Busy' }, { wait: 600_000 }] } }]
 
 for (const theme of ['light', 'dark'] as const) {
   const tag = theme === 'light' ? ['@quick'] : []
@@ -122,6 +123,60 @@ test('dialogs are accessible and close by Escape', async ({ console: page }) => 
     await expect(dialog).toHaveCount(0)
   }
 })
+
+test('the login is accessible', { tag: '@quick' }, async ({ server, page }) => {
+  const width = isPhone(page) ? 'phone' : 'desktop'
+  for (const theme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' })
+    await page.goto(`${server.url}/login`)
+    const code = page.getByRole('textbox', { name: 'Link or code' })
+    await expect(code).toBeVisible()
+    await expect(page.getByRole('button', { name: 'Log in' })).toBeDisabled()
+    await expectAccessible(page)
+    if (SHOTS !== undefined) await page.screenshot({ path: `${SHOTS}/${width}-${theme}-login.png` })
+    await code.fill('wrong')
+    await code.press('Enter')
+    await expect(page.getByRole('alert')).toBeVisible()
+    await expectAccessible(page)
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth)).toBeLessThanOrEqual(0)
+  }
+  // The whole link is accepted as well.
+  await page.getByRole('textbox', { name: 'Link or code' }).fill(server.link)
+  await page.getByRole('button', { name: 'Log in' }).click()
+  await expect(page.getByRole('heading', { name: 'Inbox', level: 1 })).toBeVisible()
+})
+
+for (const theme of ['light', 'dark'] as const) {
+  test(`dialogs for sessions are accessible in ${theme}`, async ({ server, console: page }) => {
+    const ids = [await server.session('alpha', BUSY), await server.session('beta', BUSY)]
+    for (const id of ids) await expect.poll(() => server.statusOf(id)).toBe('Running')
+    await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' })
+    const width = isPhone(page) ? 'phone' : 'desktop'
+    const press = (target: Locator) => activate(target, isPhone(page) ? 'touch' : 'mouse')
+    const button = (name: string) => page.getByRole('main').getByRole('button', { name, exact: true })
+    /** Checks a dialog, and closes it with a button of its own. */
+    const check = async (title: string, opener: string, closer: string) => {
+      await press(button(opener))
+      const dialog = page.getByRole('dialog', { name: title })
+      await expect(dialog).toBeVisible()
+      await expectAccessible(page)
+      if (SHOTS !== undefined) {
+        await page.screenshot({ path: `${SHOTS}/${width}-${theme}-dialog-${title.replaceAll(/\W+/g, '-').toLowerCase()}.png` })
+      }
+      await press(dialog.getByRole('button', { name: closer, exact: true }))
+      await expect(dialog).toHaveCount(0)
+    }
+    await open(page, '/sessions')
+    await check('Cancel 2 sessions', 'Cancel 2', 'Cancel')
+    await check('Pause 2 sessions', 'Pause 2', 'Cancel')
+    await open(page, `/sessions/${ids[0] ?? ''}`)
+    await check('Cancel alpha?', 'Cancel', 'Keep it')
+    await check('Cap of the session', 'Change cap', 'Cancel')
+    await server.cli('brake', '--all', '--reason', 'Look at the logs')
+    await expect(page.getByRole('region', { name: 'Emergency brake' })).toContainText('2 of 2 confirmed')
+    await check('Progress of the brake', 'Progress', 'Close')
+  })
+}
 
 test('dead letters are sent again', { tag: '@quick' }, async ({ server, console: page }) => {
   await page.goto(`${server.url}/dead-letters`)
