@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 #[derive(Debug, Clone, Deserr, JsonSchema)]
 #[deserr(error = Violations, rename_all = camelCase, deny_unknown_fields)]
 #[schemars(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::struct_field_names, reason = "they are the names of the specification")]
 pub struct GuardrailPolicyInput {
     /// Guardrails for texts that are sent to the agent. Default: none.
     #[deserr(default)]

@@ -137,25 +137,21 @@ mod tests {
         }
     }
 
-    fn text(text: &str) -> Outcome {
-        Ok(text.into())
-    }
-
     #[tokio::test]
     async fn update_arrives_while_a_request_runs() {
         let mut fixture = Fixture::new();
         let (release, released) = oneshot::channel();
         fixture.push(move || {
             released.blocking_recv().unwrap();
-            text("first")
+            Ok("first".into())
         });
-        fixture.push(|| text("second"));
+        fixture.push(|| Ok("second".into()));
         fixture.receive_update().await;
         assert!(!fixture.files.is_idle() && fixture.received().is_empty());
         release.send(()).unwrap();
         fixture.files.finish().await;
         assert!(fixture.files.is_idle());
-        assert_eq!(fixture.received(), [text("first"), text("second")], "they keep their order");
+        assert_eq!(fixture.received(), [Ok("first".into()), Ok("second".into())], "they keep their order");
     }
 
     #[tokio::test]
@@ -164,13 +160,13 @@ mod tests {
         let (release, released) = oneshot::channel();
         fixture.push(move || {
             released.blocking_recv().unwrap();
-            text("first")
+            Ok("first".into())
         });
-        fixture.push(|| text("second"));
+        fixture.push(|| Ok("second".into()));
         fixture.receive_update().await;
         release.send(()).unwrap();
         assert!(fixture.files.cancel().await);
-        assert_eq!(fixture.received(), [Err("no turn runs".to_owned()), text("first")]);
+        assert_eq!(fixture.received(), [Err("no turn runs".to_owned()), Ok("first".into())]);
         assert!(!fixture.files.cancel().await && fixture.files.is_idle());
     }
 
