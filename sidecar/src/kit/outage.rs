@@ -18,6 +18,9 @@ const POLICY: RetryPolicy = RetryPolicy {
     max_retries: None,
 };
 
+/// A larger number in an error is a time, not a delay.
+const MAX_REQUESTED: Duration = Duration::from_hours(30 * 24);
+
 /// Attempts since the model answered last.
 #[derive(Debug, Default)]
 pub(crate) struct Outage {
@@ -75,7 +78,8 @@ pub(crate) fn requested_delay(error: &str) -> Option<Duration> {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (number, unit) = rest.split_at(end);
         let factor = if in_milliseconds || unit.starts_with("ms") { 0.001 } else { 1.0 };
-        Duration::try_from_secs_f64(number.parse::<f64>().ok()? * factor).ok()
+        let delay = Duration::try_from_secs_f64(number.parse::<f64>().ok()? * factor).ok()?;
+        (delay <= MAX_REQUESTED).then_some(delay)
     })
 }
 
@@ -189,6 +193,8 @@ mod tests {
             "retry after some time",
             "retry-after: Wed, 21 Oct 2026 07:28:00 GMT",
             r#"{"retryAfter":99999999999999999999999999}"#,
+            r#"{"retryAfter":"2026-11-28T01:00:00Z"}"#,
+            r#"{"retry_after":1795827600}"#,
         ] {
             assert_eq!(requested_delay(error), None, "{error}");
         }
