@@ -48,7 +48,7 @@ pub const INHERITED: [&str; 33] = [
 ///
 /// A sentence for the person who chose the name.
 pub fn check_passed_name(name: &str) -> Result<(), &'static str> {
-    if name.is_empty() || name.contains(['=', '\0']) {
+    if name.is_empty() || name.contains(|c: char| matches!(c, '=' | '\0') || c.is_whitespace()) {
         return Err("must be the name of a variable, without its value");
     }
     if name.starts_with(RESERVED_PREFIX) {
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn passed_names_are_variables_that_are_not_of_the_worker_itself() {
         assert_eq!(check_passed_name("GITHUB_TOKEN"), Ok(()));
-        for refused in ["", "NAME=value", "PILOTHOUSE_SECRETS", MODELS] {
+        for refused in ["", " NAME", "NAME=value", "PILOTHOUSE_SECRETS", MODELS] {
             assert!(check_passed_name(refused).is_err(), "{refused}");
         }
     }
