@@ -111,7 +111,7 @@ fn shrink(mut event: RawEvent, limits: Limits, blobs: &mut Vec<Blob>) -> serde_j
                 // Answers repeat these texts, so their limits are not divided.
                 approval.allow = cut(&approval.allow, 500);
                 approval.deny = cut(&approval.deny, 500);
-                shrink_input(&mut approval.input, blobs)?;
+                approval.input_blob = shrink_input(&mut approval.input, blobs)?;
             }
             *proposal =
                 proposal.take().map(|proposal| *proposal).and_then(OptionProposal::fitting).map(Box::new);
@@ -247,7 +247,7 @@ fn shrink_block(
         AssistantContent::Text { text } | AssistantContent::Thinking { text } => shrink_content(text, blobs),
         AssistantContent::ToolUse { tool_name, input, .. } => {
             limits.cut([tool_name], 200);
-            shrink_input(input, blobs)
+            shrink_input(input, blobs).map(drop)
         }
     }
 }
@@ -262,13 +262,15 @@ fn shrink_content(content: &mut Content, blobs: &mut Vec<Blob>) -> serde_json::R
     Ok(())
 }
 
-/// Cuts the texts of an input, and adds a reference to the whole input. An input of too many parts becomes the reference.
-fn shrink_input(input: &mut Value, blobs: &mut Vec<Blob>) -> serde_json::Result<()> {
+/// Cuts the texts of an input, and adds a reference to the whole input. An input of too many parts becomes the reference. Returns the
+/// SHA-256 of the blob with the whole input. `None` if the input is small.
+fn shrink_input(input: &mut Value, blobs: &mut Vec<Blob>) -> serde_json::Result<Option<String>> {
     let json = serde_json::to_vec(input)?;
     if json.len() <= HEAD_BYTES {
-        return Ok(());
+        return Ok(None);
     }
     let reference = reference(json, blobs)?;
+    let whole = blobs.last().map(|blob| blob.sha256.clone());
     if let Value::Object(fields) = &*input {
         for most in INPUT_TEXTS {
             let mut smaller = fields.clone();
@@ -276,12 +278,12 @@ fn shrink_input(input: &mut Value, blobs: &mut Vec<Blob>) -> serde_json::Result<
             smaller.extend(reference.clone());
             if serde_json::to_vec(&smaller)?.len() <= MAX_INPUT_BYTES {
                 *input = Value::Object(smaller);
-                return Ok(());
+                return Ok(whole);
             }
         }
     }
     *input = Value::Object(reference);
-    Ok(())
+    Ok(whole)
 }
 
 fn cut_strings(value: &mut Value, most: usize) {
@@ -444,6 +446,7 @@ mod tests {
         let shown = |input: &Value| cut(&input.to_string(), ToolApproval::MAX_INPUT);
         assert_eq!(shown(&smaller.input), shown(&whole.input));
         assert_eq!(smaller.input["blob"]["sha256"], blobs[0].sha256);
+        assert_eq!(smaller.input_blob.as_ref(), Some(&blobs[0].sha256));
         assert_eq!(serde_json::from_slice::<Value>(&blobs[0].bytes).unwrap(), input);
     }
 

@@ -5,7 +5,7 @@ use pilothouse_domain::ToolCallId;
 use pilothouse_domain::escalation::ToolApproval;
 use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::text::cut;
-use pilothouse_domain::value::{OptionProposal, Question, QuestionOption};
+use pilothouse_domain::value::{ContentHash, OptionProposal, Question, QuestionOption};
 use pilothouse_wire::event::PermissionRequest;
 
 use super::Mapping;
@@ -33,8 +33,8 @@ fn tool_approval(asked: &PermissionRequest) -> ToolApproval {
         input: cut(&asked.input.to_string(), ToolApproval::MAX_INPUT),
         allow: cut(&asked.allow, 500),
         deny: cut(&asked.deny, 500),
-        // The intake adds the blob, because it has to be written, and the verdict, because it has to be read.
-        input_blob: None,
+        // The intake adds a blob if the sidecar names none, because it has to be written, and the verdict, because it has to be read.
+        input_blob: asked.input_blob.clone().filter(|name| ContentHash::parse(name.as_str()).is_ok()),
         verdict: None,
         modifiable: asked.modifiable,
     }

@@ -107,7 +107,13 @@ async fn long_input_of_an_approval_is_kept_whole() {
     let decision = fixture.ask_for_approval(2, "t2", &approval(&long)).await;
     assert!(!decision["input"].as_str().unwrap().contains("rm -rf"), "{decision}");
     let path = fixture.session_path(&format!("/blobs/{}", decision["inputBlob"].as_str().unwrap()));
-    assert_eq!(fixture.send("GET", &path, Value::Null).await, (200, long));
+    assert_eq!(fixture.send("GET", &path, Value::Null).await, (200, long.clone()));
+
+    // The sidecar has cut the input, and stored the whole one.
+    let mut cut = approval(&long);
+    cut["inputBlob"] = json!("0a".repeat(32));
+    let decision = fixture.ask_for_approval(3, "t3", &cut).await;
+    assert_eq!(decision["inputBlob"], cut["inputBlob"]);
 }
 
 #[tokio::test]

@@ -307,6 +307,9 @@ pub struct PermissionRequest {
     pub tool_name: String,
     /// Input of the tool.
     pub input: Value,
+    /// SHA-256 of the blob with the whole input as JSON, if `input` is cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_blob: Option<String>,
     /// The answer that allows this call once.
     pub allow: String,
     /// The answer that denies the call without a reason.

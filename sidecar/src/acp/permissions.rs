@@ -56,6 +56,7 @@ pub(super) fn approval(tool: &str, input: Value, options: &[PermissionOption]) -
     Some(PermissionRequest {
         tool_name: tool.to_owned(),
         input,
+        input_blob: None,
         allow,
         deny,
         verdict_id: None,

@@ -42,6 +42,7 @@ impl Pending {
         let approval = PermissionRequest {
             tool_name: self.tool.clone(),
             input: self.input.clone(),
+            input_blob: None,
             allow: ALLOW.to_owned(),
             deny: DENY.to_owned(),
             verdict_id: None,

@@ -68,6 +68,7 @@ impl Driver {
             approval: Some(Box::new(PermissionRequest {
                 tool_name: tool.clone(),
                 input: approval.tool_args.clone(),
+                input_blob: None,
                 allow: ALLOW.to_owned(),
                 deny: DENY.to_owned(),
                 verdict_id: None,

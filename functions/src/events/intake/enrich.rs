@@ -35,6 +35,7 @@ pub(super) async fn attach_verdict(
 
 /// Stores a long input of a tool call as a blob, because the session keeps only its beginning. The blob is written first, so that an
 /// approval never names a missing blob. The limit of the beginning is in characters, so an input of at most as many bytes is not cut.
+/// A sidecar has already stored an input that it cut.
 pub(super) async fn attach_input(
     app: &App,
     session: &AgentSession,
@@ -43,7 +44,7 @@ pub(super) async fn attach_input(
 ) -> Result<(), Problem> {
     let RawEvent::QuestionAsked { approval: Some(asked), .. } = event else { return Ok(()) };
     let input = asked.input.to_string();
-    if input.len() <= ToolApproval::MAX_INPUT {
+    if asked.input_blob.is_some() || input.len() <= ToolApproval::MAX_INPUT {
         return Ok(());
     }
     let prefix = format!("sessions/{}", session.id());
