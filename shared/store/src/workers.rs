@@ -207,3 +207,19 @@ impl Store {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Placements that were stored under the first names are read.
+    #[test]
+    fn renamed_states_keep_their_stored_names() {
+        let assigned =
+            r#"{ "kind": "given", "worker": { "owner": "o", "id": "w" }, "at": "2026-11-21T20:11:35.696Z" }"#;
+        let ended = r#"{ "kind": "over", "worker": null, "at": "2026-11-21T20:11:35.696Z" }"#;
+        let parsed = |stored| serde_json::from_str::<PlacementState>(stored).unwrap();
+        assert!(matches!(parsed(assigned), PlacementState::Assigned { .. }));
+        assert!(matches!(parsed(ended), PlacementState::Ended { .. }));
+    }
+}

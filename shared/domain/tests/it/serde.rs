@@ -2,16 +2,19 @@
 
 use pilothouse_domain::journal::{Cause, JournalEntry};
 use pilothouse_domain::queue::SessionMessageQueue;
-use pilothouse_domain::session::AgentFact;
 use pilothouse_domain::session::AgentSessionStatus as S;
-use pilothouse_domain::value::{ContextWindowSnapshot, SessionOutcome, TokenUsage};
+use pilothouse_domain::session::{AgentFact, Quota, Run};
+use pilothouse_domain::value::{
+    AgentConversations, AgentSettings, ContextWindowSnapshot, DeliverableCounts, SessionOutcome, TokenUsage,
+};
 use pilothouse_domain::{AgentSession, EventId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::scenario::{
-    Scenario, asks, calls, completes, message, output, shows, starts_with, turn, used, used_by,
+    Scenario, asks, calls, completes, message, output, shows, starts_with, turn, usd, used, used_by,
 };
 
 fn there_and_back<T: Serialize + DeserializeOwned>(value: &T) -> T {
@@ -83,4 +86,24 @@ fn entry_of_the_journal_names_its_session_and_owner() {
     assert_eq!((entry.session_id, &entry.owner_id), (conv.session.id(), conv.session.owner_id()));
     assert_eq!(entry.events, last);
     assert_eq!(there_and_back(&entry), entry);
+}
+
+/// Sessions that were stored under the first names are read.
+#[test]
+fn renamed_fields_keep_their_stored_names() {
+    for (fact, name) in [
+        (AgentFact::SettingsReported(AgentSettings::default()), "SettingsTold"),
+        (AgentFact::ConversationsReported(AgentConversations::default()), "ConversationsTold"),
+        (AgentFact::DeliverablesReported(DeliverableCounts::default()), "DeliverablesTold"),
+    ] {
+        assert!(serde_json::to_value(fact).unwrap().get(name).is_some(), "{name}");
+    }
+    let quota = json!({ "toldAt": "2026-11-21T20:11:35.696Z", "pausedForIt": true });
+    assert!(serde_json::from_value::<Quota>(quota).unwrap().paused_for_it);
+    let scenario = Scenario::running();
+    let mut stored = serde_json::to_value(scenario.conv.session.run().unwrap()).unwrap();
+    stored["allowanceTold"] = json!("0.5");
+    stored["missingTold"] = json!(["cost"]);
+    let run: Run = serde_json::from_value(stored).unwrap();
+    assert_eq!((run.sent_allowance, run.reported_missing.contains("cost")), (Some(usd("0.5")), true));
 }
