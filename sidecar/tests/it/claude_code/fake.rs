@@ -4,6 +4,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use pilothouse_domain::Timestamp;
 use pilothouse_domain::value::MessagePriority;
 use pilothouse_wire::Command;
 use serde_json::{Value, json};
@@ -245,6 +246,21 @@ async fn non_protocol_output_is_logged_and_unknown_lines_are_noted() {
     let story = fake.gateway.story();
     assert!(story.iter().any(|line| line.starts_with("log_chunk")), "{story:#?}");
     assert!(story.contains(&"notice unknown_surprise".to_owned()), "{story:#?}");
+}
+
+/// The result of the last attempt names no delay.
+#[tokio::test]
+async fn attempt_after_an_outage_waits_as_long_as_the_last_retry() {
+    let retry = json!({ "type": "system", "subtype": "api_retry", "session_id": "s", "attempt": 10, "max_retries": 10,
+        "retry_delay_ms": 3_600_000, "error_status": 529, "error": "overloaded" });
+    let lost = json!({ "type": "result", "subtype": "success", "is_error": true, "api_error_status": 529,
+        "session_id": "s", "result": "Overloaded", "modelUsage": {}, "total_cost_usd": 0 });
+    let begun = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_secs()).unwrap();
+    let fake = playing(json!([[init(), replay(), retry, lost]])).await;
+    let at = fake.gateway.sees("model_unavailable").await;
+    let retry_at = fake.gateway.delivered()[at].body["retryAt"].clone();
+    let retry_at: Timestamp = serde_json::from_value(retry_at).unwrap();
+    assert!((begun + 3600..begun + 4100).contains(&retry_at.as_secs()), "{retry_at:?}");
 }
 
 /// Plays `steps`, and adds the type of each control request to the file `asked`.
