@@ -31,7 +31,8 @@ export const queries = new QueryClient({
       retryDelay: (attempt) => Math.min(500 * 2 ** attempt, 5_000),
       networkMode: 'always',
     },
-    mutations: { networkMode: 'always' },
+    // Some responses contain a secret, so that none stays in memory after its component.
+    mutations: { networkMode: 'always', gcTime: 1_000 },
   },
 })
 

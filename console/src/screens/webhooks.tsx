@@ -49,6 +49,7 @@ export function Webhooks() {
         title="The secret of the webhook"
         description="It signs the deliveries. Copy it now: it is shown only once."
         isOpen={registered !== undefined}
+        staysOpen
         onClose={() => {
           setRegistered(undefined)
         }}

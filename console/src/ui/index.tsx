@@ -244,12 +244,15 @@ export function Dialog({
   title,
   description,
   isOpen,
+  staysOpen = false,
   onClose,
   children,
 }: {
   title: string
   description?: string
   isOpen: boolean
+  /** A click beside the dialog does not close it. */
+  staysOpen?: boolean
   onClose: () => void
   children: React.ReactNode
 }) {
@@ -264,6 +267,9 @@ export function Dialog({
         <RadixDialog.Overlay className={s.overlay} />
         <RadixDialog.Content
           className={s.dialog}
+          onInteractOutside={(event) => {
+            if (staysOpen) event.preventDefault()
+          }}
           {...(description === undefined ? { 'aria-describedby': undefined } : {})}
         >
           <RadixDialog.Title>{title}</RadixDialog.Title>
