@@ -124,6 +124,20 @@ test('dialogs are accessible and close by Escape', async ({ console: page }) => 
   }
 })
 
+test('a hidden field with an error is shown', { tag: '@quick' }, async ({ server, console: page }) => {
+  await page.getByRole('button', { name: 'New session' }).click()
+  const form = page.getByRole('dialog', { name: 'New session' })
+  await form.getByRole('textbox', { name: 'What to do' }).fill('Add up the invoices')
+  await form.getByRole('textbox', { name: 'Directory' }).fill(server.work)
+  await form.getByText('More options').click()
+  const field = form.getByRole('textbox', { name: 'Adapter options' })
+  await field.fill('{')
+  await form.getByText('More options').click()
+  await expect(field).toBeHidden()
+  await form.getByRole('button', { name: 'Start' }).click()
+  await expect(field).toBeFocused()
+})
+
 test('the login is accessible', { tag: '@quick' }, async ({ server, page }) => {
   const width = isPhone(page) ? 'phone' : 'desktop'
   for (const theme of ['light', 'dark'] as const) {

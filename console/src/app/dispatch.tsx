@@ -5,9 +5,10 @@ import { api, data, violationsOf } from '../api/client'
 import { RequestKey } from '../api/requestKey'
 import { Store } from '../live/store'
 import { Button, Checkboxes, Dialog, Empty, Field, Problem, RequestForm, s } from '../ui'
-import { SchemaForm, type Schema, type Values } from '../ui/schemaForm'
+import { MoreOptions } from '../ui/moreOptions'
+import { SchemaForm, type Values } from '../ui/schemaForm'
 import { toast } from '../ui/toasts'
-import { skillsQuery, templatesQuery } from './lists'
+import { openApiQuery, skillsQuery, templatesQuery } from './lists'
 import { StartFields, textInputs } from './startFields'
 
 const LAST = 'pilothouse-last-start'
@@ -84,7 +85,6 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
       void navigate({ to: '/sessions/$id', params: { id: session.id } })
     },
   })
-  const [hasMore, setMore] = useState(() => Object.keys(form.more).length > 0)
   const violations = violationsOf(start.error)
   const input = textInputs<Exclude<keyof Start, 'skillIds' | 'more'>>(form, violations, (name, value) => {
     setForm((now) => ({ ...now, [name]: value }))
@@ -130,23 +130,15 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
             }}
           />
         )}
-        <details
-          open={hasMore}
-          onToggle={({ currentTarget }) => {
-            setMore((now) => now || currentTarget.open)
-          }}
-        >
-          <summary>More options</summary>
-          {hasMore && (
-            <MoreOptions
-              values={form.more}
-              violations={violations}
-              onChange={(more) => {
-                setForm((now) => ({ ...now, more }))
-              }}
-            />
-          )}
-        </details>
+        <MoreOptions isOpen={Object.keys(form.more).length > 0}>
+          <OtherFields
+            values={form.more}
+            violations={violations}
+            onChange={(more) => {
+              setForm((now) => ({ ...now, more }))
+            }}
+          />
+        </MoreOptions>
         <div className={s.dialogFoot}>
           <Button
             onClick={() => {
@@ -167,7 +159,7 @@ export default function Dispatch({ onClose }: { onClose: () => void }) {
 }
 
 /** The other fields of the request, as the API describes them. */
-function MoreOptions({
+function OtherFields({
   values,
   violations,
   onChange,
@@ -176,26 +168,20 @@ function MoreOptions({
   violations: ReadonlyMap<string, string>
   onChange: (values: Values) => void
 }) {
-  const document = useQuery({
-    queryKey: ['openapi'],
-    queryFn: async () => (await data<unknown>(api.GET('/openapi.json'))) as { components: { schemas: { StartSession: Schema } } },
-    staleTime: Infinity,
-  })
+  const document = useQuery(openApiQuery)
   if (document.isError) return <Problem error={document.error} />
   if (document.data === undefined) return <Empty>Loading …</Empty>
-  const { properties = {} } = document.data.components.schemas.StartSession
+  const { properties = {} } = document.data.components.schemas.StartSession ?? {}
   const others = Object.fromEntries(Object.entries(properties).filter(([name]) => !SHOWN.includes(name)))
   return (
-    <div className={s.stack}>
-      <SchemaForm
-        schema={{ properties: others }}
-        root={document.data}
-        values={values}
-        options={{}}
-        violations={violations}
-        fixed={[]}
-        onChange={onChange}
-      />
-    </div>
+    <SchemaForm
+      schema={{ properties: others }}
+      root={document.data}
+      values={values}
+      options={{}}
+      violations={violations}
+      fixed={[]}
+      onChange={onChange}
+    />
   )
 }

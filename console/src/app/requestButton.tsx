@@ -1,9 +1,11 @@
 import { useMutation, useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { api, data, violationsOf } from '../api/client'
+import { violationsOf } from '../api/client'
 import { useRequestKey } from '../api/requestKey'
 import { Button, Dialog, Empty, Problem, RequestForm, s } from '../ui'
+import { MoreOptions } from '../ui/moreOptions'
 import { SchemaForm, type Options, type Schema, type Values } from '../ui/schemaForm'
+import { openApiQuery } from './lists'
 
 interface Request<T> {
   title: string
@@ -61,15 +63,10 @@ function RequestDialog<T>({
   failed,
   onClose,
 }: Request<T> & { onClose: () => void }) {
-  const document = useQuery({
-    queryKey: ['openapi'],
-    queryFn: async () => (await data<unknown>(api.GET('/openapi.json'))) as { components: { schemas: Record<string, Schema> } },
-    staleTime: Infinity,
-  })
+  const document = useQuery(openApiQuery)
   const [values, setValues] = useState(initial)
   // The request is based on what the person saw when the form opened, also if the page has read a newer version since.
   const [sendSeen] = useState(() => send)
-  const [hasMore, setMore] = useState(false)
   const key = useRequestKey()
   const request = useMutation({
     mutationFn: () => sendSeen(values, key.header(values) as never),
@@ -98,7 +95,6 @@ function RequestDialog<T>({
     )
   }
   const others = Object.keys(properties).filter((name) => !first.includes(name))
-  const isOpen = hasMore || others.some((name) => violations.has(name))
   return (
     <Dialog title={title} isOpen onClose={onClose}>
       {document.isError && <Problem error={document.error} />}
@@ -106,17 +102,7 @@ function RequestDialog<T>({
       {document.data !== undefined && (
         <RequestForm request={request}>
           {fields(first)}
-          {others.length > 0 && (
-            <details
-              open={isOpen}
-              onToggle={({ currentTarget }) => {
-                setMore((now) => now || currentTarget.open)
-              }}
-            >
-              <summary>More options</summary>
-              {isOpen && <div className={s.stack}>{fields(others)}</div>}
-            </details>
-          )}
+          {others.length > 0 && <MoreOptions isOpen={others.some((name) => violations.has(name))}>{fields(others)}</MoreOptions>}
           <div className={s.dialogFoot}>
             <Button onClick={onClose}>Cancel</Button>
             <Button type="submit" look="primary" disabled={request.isPending}>
