@@ -31,9 +31,13 @@ export function isShortened({ input, truncated }: Pick<ToolCallView, 'input' | '
   return truncated || referenceOf(input) !== undefined
 }
 
-/** The text of a blob. Records name it by its hash, or by its key, which ends with the hash. */
+/** The place of a blob. Records name it by its hash, or by its key, which ends with the hash. */
+export function blobPath(sessionId: string, name: string): { id: string; sha256: string } {
+  return { id: sessionId, sha256: name.split('/').at(-1) ?? name }
+}
+
 export async function blobText(sessionId: string, name: string): Promise<string> {
-  const params = { path: { id: sessionId, sha256: name.split('/').at(-1) ?? name } }
+  const params = { path: blobPath(sessionId, name) }
   const text: unknown = await data(
     api.GET('/api/agents/sessions/{id}/blobs/{sha256}', { params, parseAs: 'text' }),
   )

@@ -203,8 +203,9 @@ export class SessionFollower {
         this.draft = extended(this.draft, message.data)
         break
       case 'log':
+        // A log changes nothing else of the session.
         this.log.add(message.data)
-        break
+        return
       case 'caught_up':
         this.draft = undefined
         if (this.isNowCaughtUp) {

@@ -1,6 +1,7 @@
 import { memo, useEffect, useLayoutEffect, useRef, useState } from 'react'
 import { api, data } from '../api/client'
 import type { LogChunkView } from '../api/types'
+import { blobPath } from '../api/whole'
 import type { SessionFollower } from '../live/session'
 import { useStore } from '../live/store'
 import { ActionButton, Button, Empty, s } from '../ui'
@@ -13,7 +14,7 @@ import c from './screens.module.css'
 const AT_END = 40
 
 /** The log of a session, live. It follows new chunks only while it is scrolled to its end. */
-export function Logs({ follower, isCaughtUp }: { follower: SessionFollower; isCaughtUp: boolean }) {
+export const Logs = memo(function Logs({ follower, isCaughtUp }: { follower: SessionFollower; isCaughtUp: boolean }) {
   const { id, log } = follower
   const { chunks, hasEarlier } = useStore(log.state)
   const view = useRef<HTMLDivElement>(null)
@@ -74,7 +75,7 @@ export function Logs({ follower, isCaughtUp }: { follower: SessionFollower; isCa
       </div>
     </div>
   )
-}
+})
 
 const Chunk = memo(function Chunk({ id, chunk }: { id: string; chunk: LogChunkView }) {
   const { sequenceNumber, stream, content, truncated, blob, recordedAt } = chunk
@@ -103,9 +104,9 @@ const Chunk = memo(function Chunk({ id, chunk }: { id: string; chunk: LogChunkVi
   )
 })
 
-/** Saves the event with the whole text, as JSON. The name of a blob ends with the hash of its content. */
+/** Saves the event with the whole text, as JSON. */
 async function saveBlob(id: string, blob: string, sequenceNumber: number): Promise<void> {
-  const params = { path: { id, sha256: blob.slice(blob.lastIndexOf('/') + 1) } }
+  const params = { path: blobPath(id, blob) }
   const content: unknown = await data(api.GET('/api/agents/sessions/{id}/blobs/{sha256}', { params, parseAs: 'blob' }))
   download(content as Blob, `log-${String(sequenceNumber)}.json`)
 }

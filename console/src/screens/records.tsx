@@ -1,4 +1,4 @@
-import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react'
+import { lazy, memo, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { api, data } from '../api/client'
 import type { Page } from '../api/pages'
 import type { MessageView, ToolCallView } from '../api/types'
@@ -92,7 +92,7 @@ export function Conversation({ id, changes }: { id: string; changes: number }) {
   )
 }
 
-function Message({ sessionId, message }: { sessionId: string; message: MessageView }) {
+const Message = memo(function Message({ sessionId, message }: { sessionId: string; message: MessageView }) {
   const { source, thinking, truncated, blob, timestamp } = message
   const [whole, setWhole] = useState<string>()
   const content = whole ?? message.content
@@ -122,7 +122,7 @@ function Message({ sessionId, message }: { sessionId: string; message: MessageVi
       )}
     </article>
   )
-}
+})
 
 /** Reads a blob on request, if there is one. */
 function reader(blob: string | null | undefined, read: (blob: string) => Promise<void>): (() => Promise<void>) | undefined {
@@ -153,7 +153,7 @@ export function ToolCalls({ id, changes }: { id: string; changes: number }) {
   )
 }
 
-function ToolCall({ sessionId, call }: { sessionId: string; call: ToolCallView }) {
+const ToolCall = memo(function ToolCall({ sessionId, call }: { sessionId: string; call: ToolCallView }) {
   const { toolName, status, startedAt, result } = call
   const [input, setInput] = useState<{ value: unknown }>()
   const [content, setContent] = useState<string>()
@@ -197,4 +197,4 @@ function ToolCall({ sessionId, call }: { sessionId: string; call: ToolCallView }
       </div>
     </details>
   )
-}
+})
