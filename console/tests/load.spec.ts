@@ -249,11 +249,13 @@ test('nothing on a session moves while events stream', async ({ server, console:
   await expect.poll(async () => (await moves()).length).toBeGreaterThan(0)
   await page.evaluate(() => document.querySelector('#wedge')?.remove())
   // Moves are reported with the frame that follows them.
-  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
+  const reported = () => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
+  await reported()
   await goOn(server, id)
   await expect.poll(() => server.statusOf(id)).toBe('Running')
   // The status of the session changes its buttons, once. Afterwards only the events change the page.
   await expect(page.getByRole('main').getByRole('button', { name: 'Interrupt' })).toBeVisible()
+  await reported()
   const before = (await moves()).length
   await expect(timeline).toContainText('the last line', { timeout: 30_000 })
   expect((await moves()).slice(before)).toEqual([])

@@ -108,8 +108,9 @@ function Part({
       {count === 0 && children === undefined && <p className={s.muted}>Nothing.</p>}
       {count > 0 && (
         <ul>
-          {sentences.map(({ text, at, eventCount, links }) => (
-            <li key={`${text} ${at}`}>
+          {/* Several sentences may have the same text and time. */}
+          {sentences.map(({ text, at, eventCount, links }, index) => (
+            <li key={index}>
               {text}{' '}
               <span className={s.muted}>
                 (<Ago at={at} />:{' '}

@@ -52,7 +52,8 @@ export function useControlHistory(id: string, activity: readonly ActivityView[])
       const found = items.find(({ eventType, body }) => eventType === wanted && (body as { step?: string }).step === 'received')
       return found?.at ?? null
     },
-    refetchInterval: ({ state }) => (isOver || state.data != null || state.dataUpdateCount > READS ? false : READ_AGAIN_MS),
+    refetchInterval: ({ state }) =>
+      isOver || state.data != null || state.dataUpdateCount + state.errorUpdateCount > READS ? false : READ_AGAIN_MS,
   })
   if (acknowledged.data == null || steps[0] === undefined) return steps
   const step: ControlStep = { text: steps[0].text, state: 'acknowledged', at: acknowledged.data }

@@ -124,7 +124,7 @@ function Schedule({ template, reload }: { template: TemplateView; reload: () => 
             </ActionButton>
             <ConfirmButton
               question="Remove the schedule?"
-              consequence="The template starts no more sessions by itself. Sessions that it started continue."
+              consequence="No more sessions start on this schedule. Sessions that it started continue."
               action={async () =>
                 api.DELETE('/api/agents/templates/{id}/schedule', { params: { path, header: await header() } })
               }
