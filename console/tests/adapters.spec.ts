@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Page } from '@playwright/test'
-import { activate, expect, isPhone, test as base } from './fixture'
+import { expect, press, test as base } from './fixture'
 import { KEY, Model, type Reply } from './model'
 import { PROGRAMS, type Server } from './server'
 
@@ -49,9 +49,7 @@ const test = base.extend<{ model: Model }>({
 })
 
 const card = (page: Page, text: string | RegExp) => page.getByRole('article').filter({ hasText: text })
-const inputOf = (page: Page) => (isPhone(page) ? 'touch' : 'mouse')
-const press = (page: Page, text: string | RegExp, name: string | RegExp) =>
-  activate(card(page, text).getByRole('button', { name }), inputOf(page))
+const decide = (page: Page, text: string | RegExp, name: string | RegExp) => press(card(page, text).getByRole('button', { name }))
 
 async function brew(server: Server): Promise<string> {
   const file = join(server.work, 'tea.txt')
@@ -61,27 +59,27 @@ async function brew(server: Server): Promise<string> {
 
 async function answer(page: Page): Promise<void> {
   await card(page, 'Which tea?').getByRole('textbox', { name: 'Which tea?' }).fill('Green')
-  await press(page, 'Which tea?', /^Answer/)
+  await decide(page, 'Which tea?', /^Answer/)
 }
 
 /** Reads the changes of the output, approves it, and checks that the file has them. */
 async function review(page: Page, file: string): Promise<void> {
   const output = /1 files? changed/
-  await press(page, output, 'Review the changes')
+  await press(card(page, output).getByRole('button', { name: 'Review the changes' }))
   await expect(card(page, output)).toContainText('+ a cup of green tea')
-  await press(page, output, /^Approve/)
+  await decide(page, output, /^Approve/)
   await expect(page.getByRole('main').getByText('Completed', { exact: true })).toBeVisible()
   expect(await readFile(file, 'utf8')).toBe('I want a cup of green tea.\n')
 }
 
 test('the native agent asks, edits, and is approved', async ({ server, model, console: page }) => {
   const file = await brew(server)
-  await activate(page.getByRole('button', { name: 'New session' }), inputOf(page))
+  await press(page.getByRole('button', { name: 'New session' }))
   const form = page.getByRole('dialog', { name: 'New session' })
   await form.getByRole('textbox', { name: 'What to do' }).fill('Choose a tea')
   await form.getByRole('textbox', { name: 'Directory' }).fill(server.work)
   await form.getByRole('combobox', { name: 'Agent' }).selectOption('native')
-  await activate(form.getByRole('button', { name: 'Start' }), inputOf(page))
+  await press(form.getByRole('button', { name: 'Start' }))
   await answer(page)
   await expect(page.getByRole('region', { name: 'Timeline' })).toContainText('The tea is green now.')
   await review(page, file)
@@ -111,7 +109,7 @@ base('Claude Code asks, gets a permission, edits, and is approved', async ({ ser
     await answer(page)
     const permission = 'May the agent use Edit'
     await expect(card(page, permission)).toContainText('+ a cup of green tea')
-    await press(page, permission, /^Approve/)
+    await decide(page, permission, /^Approve/)
     await review(page, file)
     expect(await model.refusals()).toEqual([])
   } finally {
@@ -125,10 +123,10 @@ base('a recorded run of Claude Code is followed to its end', async ({ server, co
   await page.goto(`${server.url}/sessions/${session.id}`)
   const timeline = page.getByRole('region', { name: 'Timeline' })
   await card(page, 'Which colour?').getByRole('textbox', { name: 'Which colour?' }).fill('Blue')
-  await press(page, 'Which colour?', /^Answer/)
+  await decide(page, 'Which colour?', /^Answer/)
   const plan = 'Plan, version 1'
   await expect(card(page, plan).getByRole('group', { name: 'Plan' })).toHaveText('1. write c.txt 2. done')
-  await press(page, plan, /^Approve/)
+  await decide(page, plan, /^Approve/)
   // The recorded person wrote a message while the agent slept, so the playback waits for one there.
   const calls = `agents/sessions/${session.id}/tool-calls?limit=100`
   const isAsleep = async () => {
@@ -138,10 +136,10 @@ base('a recorded run of Claude Code is followed to its end', async ({ server, co
   await expect.poll(isAsleep).toBe(true)
   const message = page.getByRole('form', { name: 'Message to the agent' })
   await message.getByRole('textbox', { name: 'Message to the agent' }).fill('When you are done, say so.')
-  await activate(message.getByRole('button', { name: /^Send/ }), inputOf(page))
+  await press(message.getByRole('button', { name: /^Send/ }))
   await expect(timeline).toContainText('All done.')
   await expect.poll(() => server.statusOf(session.id)).toBe('Idle')
-  await activate(page.getByRole('tab', { name: 'Tool calls' }), inputOf(page))
-  await activate(page.getByRole('tabpanel').getByText('Write', { exact: true }), inputOf(page))
+  await press(page.getByRole('tab', { name: 'Tool calls' }))
+  await press(page.getByRole('tabpanel').getByText('Write', { exact: true }))
   await expect(page.getByRole('group', { name: 'Change of /workspace/project/c.txt' })).toContainText('+ made by fake')
 })

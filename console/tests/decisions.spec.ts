@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Page } from '@playwright/test'
-import { expect, isPhone, openDecision, test } from './fixture'
+import { expect, isPhone, openDecision, press, test } from './fixture'
 import type { Server } from './server'
 
 /** A project with one agent that plays steps. Returns the id of the agent. */
@@ -276,9 +276,7 @@ test('a review shows every edit, and a long change on request', async ({ server,
   await expect(change).toContainText('+ tea')
   await expect(change).not.toContainText('the end')
   await expect(card.getByText('shortened')).toBeVisible()
-  const whole = card.getByRole('button', { name: 'Show the whole change of long.md' })
-  if (isPhone(page)) await whole.tap()
-  else await whole.click()
+  await press(card.getByRole('button', { name: 'Show the whole change of long.md' }))
   await expect(change).toContainText('+ the end')
   await expect(card.getByText('shortened')).toHaveCount(0)
 })

@@ -63,3 +63,8 @@ export async function activate(target: Locator, input: Input): Promise<void> {
   else if (input === 'keyboard') await target.press('Enter')
   else await target.tap()
 }
+
+/** Uses a button or a link as a person does at this width: by a tap or by a click. */
+export async function press(target: Locator): Promise<void> {
+  await activate(target, isPhone(target.page()) ? 'touch' : 'mouse')
+}

@@ -1,4 +1,4 @@
-import { expect, expectAccessible, isPhone, openDecision, test } from './fixture'
+import { expect, expectAccessible, isPhone, openDecision, press, test } from './fixture'
 
 test('decisions are answered by pointer', { tag: '@quick' }, async ({ server, console: page }) => {
   await server.shop()
@@ -105,9 +105,7 @@ test('questions and plans of sessions are answered', async ({ server, console: p
   ])
   const main = page.getByRole('main')
   await openDecision(page, /Which colour/)
-  const blue = page.getByRole('article').getByRole('button', { name: /Blue/ })
-  if (isPhone(page)) await blue.tap()
-  else await blue.click()
+  await press(page.getByRole('article').getByRole('button', { name: /Blue/ }))
   await expect(page.getByRole('article').getByRole('status')).toContainText('local answered “Blue”')
   if (isPhone(page)) await page.getByRole('button', { name: 'All decisions' }).click()
 

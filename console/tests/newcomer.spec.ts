@@ -1,5 +1,4 @@
-import type { Locator } from '@playwright/test'
-import { activate, expect, expectAccessible, isPhone, test } from './fixture'
+import { expect, expectAccessible, press, test } from './fixture'
 
 const SCRIPT = {
   steps: [
@@ -22,7 +21,6 @@ const SCRIPT = {
 
 // A person who has only opened the link of the server. Nothing here uses the command line or the API.
 test('a newcomer starts an agent, answers, steers, reviews and approves', async ({ server, console: page }) => {
-  const press = (target: Locator) => activate(target, isPhone(page) ? 'touch' : 'mouse')
   const goTo = async (screen: string) => {
     await press(page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: screen }))
     await expect(page.getByRole('heading', { name: screen, level: 1 })).toBeVisible()

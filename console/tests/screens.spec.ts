@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs'
-import type { Locator, Page } from '@playwright/test'
-import { activate, expect, expectAccessible, isPhone, open, test } from './fixture'
+import type { Page } from '@playwright/test'
+import { expect, expectAccessible, isPhone, open, press, test } from './fixture'
 import type { Server } from './server'
 
 const SHOTS = process.env.PILOTHOUSE_SCREENSHOTS
@@ -166,7 +166,6 @@ for (const theme of ['light', 'dark'] as const) {
     for (const id of ids) await expect.poll(() => server.statusOf(id)).toBe('Running')
     await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' })
     const width = isPhone(page) ? 'phone' : 'desktop'
-    const press = (target: Locator) => activate(target, isPhone(page) ? 'touch' : 'mouse')
     const button = (name: string) => page.getByRole('main').getByRole('button', { name, exact: true })
     /** Checks a dialog, and closes it with a button of its own. */
     const check = async (title: string, opener: string, closer: string) => {
