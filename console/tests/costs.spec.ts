@@ -73,3 +73,14 @@ test('a session shows its cost and tokens by model as they grow', async ({ serve
   await expect(table.getByRole('row', { name: /^small/ })).toContainText('$0.10')
   await expectAccessible(page)
 })
+
+test('costs have the new day after midnight', async ({ server, console: page }) => {
+  const tomorrow = new Date(Date.now() + 864e5)
+  const day = page.getByText(tomorrow.toLocaleDateString('sv-SE', { timeZone: 'Europe/Berlin' }))
+  await page.goto(`${server.url}/costs`)
+  await expect(page.getByText('No session was created in this period.')).toBeVisible()
+  await expect(day).toHaveCount(0)
+  await page.clock.setFixedTime(tomorrow)
+  // The page notices the end of the day within 15 seconds.
+  await expect(day).toBeVisible({ timeout: 25_000 })
+})

@@ -9,6 +9,7 @@ import { useStore } from '../live/store'
 import { Button, Card, Choice, Empty, s } from '../ui'
 import { download } from '../ui/download'
 import { add, compareAmounts, dollars, share } from '../ui/money'
+import { useToday } from '../ui/time'
 import { UsageTable, usageByModel } from './usage'
 import c from './screens.module.css'
 
@@ -64,7 +65,7 @@ export function CostsScreen() {
   const { sessions, isLoaded } = useStore(roster)
   const [days, setDays] = useState<number>(30)
   const portfolio = useQuery(portfolioQuery)
-  const [today] = useState(() => Date.now())
+  const today = useToday()
   const { chosen, byDay, usage } = useMemo(() => {
     const onDay = new Map<string, SessionSummary[]>()
     for (let back = days - 1; back >= 0; back--) {

@@ -29,6 +29,11 @@ function distance(milliseconds: number): string {
   return relative.format(Math.round(seconds / 86_400), 'day')
 }
 
+/** The present day in the reader's zone, as a text that `Date` parses. */
+export function useToday(): string {
+  return useStore(today)
+}
+
 /** The distance of a time from now. The title has the exact time in the reader's zone. */
 export function Ago({ at }: { at: string }) {
   const now = useStore(clock)
@@ -43,7 +48,7 @@ export function Ago({ at }: { at: string }) {
 /** The time of day in the reader's zone, after the date unless it is today. */
 export function Clock({ at }: { at: string }) {
   const date = new Date(at)
-  const isToday = useStore(today) === dayOf(date)
+  const isToday = useToday() === dayOf(date)
   return (
     <time dateTime={at} title={exact.format(date)}>
       {!isToday && (
