@@ -368,6 +368,32 @@ test('a skill is created with a tool, and changed', { tag: '@quick' }, async ({ 
   await expect(row).not.toContainText('inactive')
 })
 
+test('a late response does not close a newer form', async ({ server, console: page }) => {
+  await library(server, page)
+  const card = page.getByRole('region', { name: 'Skills' })
+  let answer = (): void => undefined
+  const isAnswered = new Promise<void>((done) => {
+    answer = done
+  })
+  await page.route('**/api/agents/skills', async (route) => {
+    if (route.request().method() === 'POST') await isAnswered
+    await route.continue()
+  })
+  await card.getByRole('button', { name: 'New skill' }).click()
+  const form = page.getByRole('dialog', { name: 'New skill' })
+  await form.getByRole('textbox', { name: 'Name', exact: true }).fill('lore')
+  await form.getByRole('textbox', { name: 'Description', exact: true }).fill('What we know')
+  await form.getByRole('button', { name: 'Create the skill' }).click()
+  await form.getByRole('button', { name: 'Cancel' }).click()
+  await expect(form).toHaveCount(0)
+  await card.getByRole('button', { name: 'New skill' }).click()
+  await form.getByRole('textbox', { name: 'Name', exact: true }).fill('law')
+  answer()
+  // The list is behind the dialog.
+  await expect(page.locator('li', { hasText: 'What we know' })).toHaveCount(1)
+  await expect(form.getByRole('textbox', { name: 'Name', exact: true })).toHaveValue('law')
+})
+
 test('memory pills are dismissed and consolidated', async ({ server, console: page }) => {
   const skill = await server.api<Skill>('POST', 'agents/skills', { name: 'lore', description: 'What we know' })
   const { session, apiKey } = await server.api<{ session: { id: string }; apiKey: string }>('POST', 'agents/sessions', {

@@ -31,21 +31,22 @@ export function RequestButton<T>({
   look,
   ...request
 }: Request<T> & { children: string; look?: 'primary' }) {
-  const [isOpen, setOpen] = useState(false)
+  const [opened, setOpened] = useState<symbol>()
+  // A request may succeed after its form was closed. It must not close a later one.
   const close = () => {
-    setOpen(false)
+    setOpened((now) => (now === opened ? undefined : now))
   }
   return (
     <>
       <Button
         {...(look === undefined ? {} : { look })}
         onClick={() => {
-          setOpen(true)
+          setOpened(Symbol())
         }}
       >
         {children}
       </Button>
-      {isOpen && <RequestDialog {...request} onClose={close} />}
+      {opened !== undefined && <RequestDialog {...request} onClose={close} />}
     </>
   )
 }
