@@ -74,7 +74,7 @@ pub(super) async fn react_of_project(
             },
         })?;
     }
-    commit_if_any(app, commit).await
+    Ok(app.store.commit(commit).await?)
 }
 
 /// Logs a change of an agent's trust.
@@ -97,7 +97,7 @@ pub(super) async fn react_of_agent(
             logged: LoggedDecision::Trust { event_id: entry.id, change: change.clone() },
         })?;
     }
-    commit_if_any(app, commit).await
+    Ok(app.store.commit(commit).await?)
 }
 
 /// Logs that a brake on a project, a workstream or an agent was pulled or released.
@@ -135,9 +135,5 @@ pub(super) async fn react_of_brake(
             },
         })?;
     }
-    commit_if_any(app, commit).await
-}
-
-async fn commit_if_any(app: &App, commit: Commit) -> Result<(), Problem> {
-    if commit.is_empty() { Ok(()) } else { Ok(app.store.commit(commit).await?) }
+    Ok(app.store.commit(commit).await?)
 }

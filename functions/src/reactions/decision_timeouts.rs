@@ -67,7 +67,7 @@ async fn log_timeouts(
             },
         })?;
     }
-    if commit.is_empty() { Ok(()) } else { Ok(app.store.commit(commit).await?) }
+    Ok(app.store.commit(commit).await?)
 }
 
 /// Reads the ticks again after a request opened.

@@ -32,9 +32,7 @@ pub(super) async fn react(app: &App, entry: &JournalEntry) -> Result<(), Problem
     let Some(session) = app.store.session(entry.session_id).await? else { return Ok(()) };
     let mut commit = Commit::new();
     commit.index_session(session.owner_id(), session.id(), &terms_of(&session))?;
-    if !commit.is_empty() {
-        app.store.commit(commit).await?;
-    }
+    app.store.commit(commit).await?;
     let Some(membership) = &entry.project else { return Ok(()) };
     let objective = session.objective().as_str();
     let indexed = Indexed {

@@ -15,6 +15,11 @@
 //! | the removal of a worker | the runs of a lost worker are reported and released one by one before the worker is removed |
 //! | subscriptions and closings of stream connections | the store writes their items itself, without a [`Commit`] |
 //!
+//! Entries that depend on nothing that was loaded are committed without a unit of work, because a repetition replaces them: those of the
+//! decision log, the terms of the search index, and the recommendations that coherence compares. A lost race for the statistics of the
+//! index fails the message, which is then processed again. An entry about a refused objective is written once; the repetition of the request
+//! finds it.
+//!
 //! An item of a listing has one attempt ([`RetryPolicy::ONCE`]): the read notifications, the launches that a heartbeat offers to its
 //! worker, and the unclaimed runs of a removed worker.
 
@@ -280,6 +285,12 @@ mod tests {
             assert!(matches!(lost, Err(Problem::VersionConflict)), "{lost:?}");
             assert_eq!(table.0.load(Ordering::SeqCst), policy.attempts - 1);
         }
+    }
+
+    #[tokio::test]
+    async fn empty_commit_sends_nothing_to_the_table() {
+        let store = Store::new(Arc::new(LostRaces::default()));
+        store.commit(Commit::new()).await.unwrap();
     }
 
     #[tokio::test]

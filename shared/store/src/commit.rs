@@ -134,10 +134,6 @@ impl Commit {
         self.writes.len()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.writes.is_empty()
-    }
-
     /// Size of all items in bytes.
     pub fn bytes(&self) -> usize {
         self.writes.iter().map(|(w, _)| if let Write::Put(item, _) = w { item.size() } else { 0 }).sum()

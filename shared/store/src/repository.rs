@@ -332,6 +332,9 @@ impl Store {
         }
         let values = commit.take_values();
         let (writes, purposes) = commit.into_writes(self.retention);
+        if writes.is_empty() {
+            return Ok(());
+        }
         let keys: Vec<_> = writes.iter().map(|write| write.key().clone()).collect();
         let written = self.table.transact_with_values(writes, values).await;
         written.map_err(|error| {

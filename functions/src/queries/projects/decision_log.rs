@@ -34,7 +34,7 @@ async fn list_decision_log(
     let period = (parameters.parsed("since")?, parameters.parsed("until")?);
     let mut scope = Scope::new("decision-log", layout::decision_log_partition(id));
     if period != (None, None) {
-        scope = scope.filtered(&format!("{period:?}"));
+        scope = scope.filtered_by(id, &parameters, &["since", "until"]);
     }
     let listing = app.store.decision_log(id, period, page.limit, scope.decode(&page)?).await?;
     Ok(Json(Page {

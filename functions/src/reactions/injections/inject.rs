@@ -230,7 +230,7 @@ impl InjectionState {
         if !self.agent_events.is_empty() {
             app.record_aggregate(&mut commit, &self.agent, cause(), self.agent_events)?;
         }
-        Ok(if commit.is_empty() { Decision::Unchanged(()) } else { Decision::Commit(commit, ()) })
+        Ok(Decision::Commit(commit, ()))
     }
 
     /// Adds the injection to the session, unless the agent has its content, or an undelivered injection has it.
