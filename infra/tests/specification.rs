@@ -115,7 +115,8 @@ fn recordings_of<'a>(
     recordings: &'a BTreeMap<String, String>,
 ) -> Vec<&'a String> {
     let starts = |name: &&String, recording: &str| {
-        tests.get(*name).is_some_and(|body| body.contains(&format!("Recorder::start(\"{recording}\")")))
+        let begin = ["start", "on"].map(|function| format!("Recorder::{function}(\"{recording}\""));
+        tests.get(*name).is_some_and(|body| begin.iter().any(|call| body.contains(call)))
     };
     recordings
         .iter()

@@ -22,6 +22,7 @@ mod project;
 mod proposal;
 mod question;
 mod tasks;
+mod token_usage;
 mod tool;
 mod usage_by_model;
 
@@ -45,13 +46,14 @@ pub use draft::DraftKind;
 pub use handoff::{HandoffDocument, HandoffSource, RecordedHandoff};
 pub use image::{ImageType, MessageImage};
 pub use knowledge_scope::KnowledgeScope;
-pub use metrics::{ContextWindowSnapshot, SessionMetrics, TokenUsage};
+pub use metrics::{ContextWindowSnapshot, SessionMetrics};
 pub use outcome::{DeliverableCounts, DeliverableState, SessionOutcome};
 pub use plan::{PlanStatus, SessionPlan};
 pub use project::ProjectMembership;
 pub use proposal::{OptionAssessment, OptionProposal, ProposedOption, choice, chosen};
 pub use question::{Answer, Question, QuestionOption};
 pub use tasks::{SessionTask, SessionTaskList, SessionTaskStatus};
+pub use token_usage::TokenUsage;
 pub use tool::{
     InputSchema, InvalidDefinitions, InvalidInputSchema, InvalidServerUri, McpToolDefinition, ServerUri,
     SkillSubAgentDefinition, check_names, check_tools,

@@ -373,7 +373,7 @@ async fn interrupt_and_stop_end_a_shim_that_does_not_answer() {
 
 #[tokio::test]
 async fn interrupt_refuses_the_message_of_a_turn_that_has_not_begun() {
-    let limited = error("rate_limited", json!({ "retryAfterMs": 600_000 }));
+    let limited = error("rate_limited", json!({ "retryAfterMs": 20_000 }));
     let harness = Harness::empty().await;
     harness.begin(super::begin(&json!({ "spawn": [limited] }), None, false));
     let sent = harness.gateway.send(message("do it", MessagePriority::Queued));

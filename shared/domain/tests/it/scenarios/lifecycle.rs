@@ -123,9 +123,9 @@ fn facts_of_an_earlier_run_only_count_usage() {
 #[test]
 fn cancel_during_another_request_runs_after_it() {
     for (given, done, confirmed) in [
-        (Scenario::in_status(S::Interrupting), C::Interrupt, "Interrupted"),
-        (Scenario::in_status(S::Pausing), C::Pause, "Paused"),
-        (Scenario::in_status(S::Resuming), C::Resume, "Resumed"),
+        (Scenario::in_status(S::Interrupting), C::Interrupt, "SessionInterruptedEvent"),
+        (Scenario::in_status(S::Pausing), C::Pause, "SessionPausedEvent"),
+        (Scenario::in_status(S::Resuming), C::Resume, "SessionResumedEvent"),
     ] {
         given
             .when(|s| s.cancel())
@@ -469,7 +469,7 @@ fn retry_clears_the_failure_and_keeps_the_spend() {
         .then_status(S::Failed)
         .when(|s| s.die(true))
         .when(|s| s.retry())
-        .then_events(&["AgentSessionRetriedEvent", "SessionRunRequestedEvent"])
+        .then_events(&["AgentSessionRetriedEvent", "SessionRunRequestedEvent", "SessionAllocatedEvent"])
         .then_status(S::Queued);
     let instruction = Feedback::parse("Again").unwrap();
     let retried = SessionEvent::Retried { retry_count: 1, additional_instruction: Some(instruction) };

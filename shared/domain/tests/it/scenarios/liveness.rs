@@ -436,7 +436,12 @@ fn leased() -> Scenario {
 
 #[test]
 fn a_run_ends_five_minutes_after_its_lease() {
-    let ended = ["RunStopOrdered", "Failed", "RunEnded", "Released"];
+    let ended = [
+        "SessionRunStopOrderedEvent",
+        "AgentSessionFailedEvent",
+        "SessionRunEndedEvent",
+        "SessionReleasedEvent",
+    ];
     leased()
         .when(|s| s.clock(90, P::Unreachable))
         .then_events(&["SessionRunUnreachableEvent"])
