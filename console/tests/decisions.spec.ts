@@ -283,7 +283,12 @@ test('a review shows every edit, and a long change on request', async ({ server,
 
 test('shortened messages, inputs and results are read whole', async ({ server, console: page }) => {
   const tool = { name: 'write', input: { path: 'long.md', content: LONG }, result: LONG }
-  const id = await server.session('writer', [{ turn: { steps: [{ tool }, { say: LONG }] } }])
+  // A script of this size does not fit into the options of a session.
+  const script = join(server.folder, 'writer.json')
+  await writeFile(script, JSON.stringify({ steps: [{ turn: { steps: [{ tool }, { say: LONG }] } }] }))
+  const options = ['--adapter', 'script', '--option', `scriptFile=${script}`, '--detach']
+  const { session } = await server.json<{ session: { id: string } }>('run', 'Do the work of writer', ...options)
+  const { id } = session
   await expect.poll(() => server.statusOf(id)).toBe('Idle')
   await page.goto(`${server.url}/sessions/${id}`)
   const panel = page.getByRole('tabpanel')

@@ -86,10 +86,10 @@ test('a project is created with its workstreams', { tag: '@quick' }, async ({ se
   await form.getByRole('button', { name: 'Create the project' }).click()
   await expect(page.getByRole('heading', { name: 'Shop', level: 1 })).toBeVisible()
   await expect(page.getByRole('radio', { name: /orchestrator/ })).toBeChecked()
-  const { items } = await server.api<{ items: { goals: string[]; workstreams: { id: string; name: string }[] }[] }>('GET', 'projects')
-  expect(items.map(({ goals, workstreams }) => [goals, workstreams.map(({ id, name }) => [id, name])])).toEqual([
-    [['Sell tea'], [['api', 'The HTTP API']]],
-  ])
+  const { items } = await server.api<{ items: { id: string }[] }>('GET', 'projects')
+  expect(items).toHaveLength(1)
+  const project = await server.api<{ goals: string[]; workstreams: { id: string; name: string }[] }>('GET', `projects/${String(items[0]?.id)}`)
+  expect(project).toMatchObject({ goals: ['Sell tea'], workstreams: [{ id: 'api', name: 'The HTTP API' }] })
 })
 
 test('a webhook is added, receives signed events, and is removed', { tag: '@quick' }, async ({ server, console: page }) => {
@@ -218,7 +218,7 @@ test('a schedule is set, disabled, changed and removed', { tag: '@quick' }, asyn
   await expect.poll(async () => (await schedule())?.isEnabled).toBe(true)
   await confirm(page, dialog.getByRole('button', { name: 'Remove …' }), 'Remove the schedule?', 'Remove')
   await expect(dialog).toContainText('This template has no schedule.')
-  expect(await schedule()).toBeUndefined()
+  expect(await schedule()).toBeNull()
 })
 
 test('a schedule shows its last run', async ({ server, console: page }) => {

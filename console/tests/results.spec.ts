@@ -95,6 +95,8 @@ test('artifacts are filtered, and found by keyboard', async ({ server, console: 
   await page.getByRole('heading', { level: 1 }).click()
   await page.keyboard.press('j')
   await expect(entry(page, /docs\/b.md/)).toHaveAttribute('aria-current', 'true')
+  // The key is one of the artifact's, so it works once that is shown.
+  await expect(page.getByRole('region', { name: 'b.md' }).getByRole('button', { name: /^Accept/ })).toBeVisible()
   await page.keyboard.press('a')
   await expect(page.getByRole('region', { name: 'b.md' })).toContainText('local accepted it')
   await page.getByRole('combobox', { name: 'Review' }).selectOption('pending')

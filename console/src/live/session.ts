@@ -184,11 +184,11 @@ export class SessionFollower {
         if (ENDS_DRAFT.has(message.data.type)) this.draft = undefined
         this.incoming.push(message.data)
         this.changed.records += 1
-        if (this.state.get().isCaughtUp) this.refresh()
+        if (this.isNowCaughtUp) this.refresh()
         break
       case 'metrics':
         this.state.update((state) => {
-          if (state.session === undefined || !state.isCaughtUp) return state
+          if (state.session === undefined || !this.isNowCaughtUp) return state
           return { ...state, session: { ...state.session, ...message.data } }
         })
         break
@@ -197,7 +197,7 @@ export class SessionFollower {
         break
       case 'status':
         if (message.data.status !== 'Running') this.draft = undefined
-        if (this.state.get().isCaughtUp) this.refresh()
+        if (this.isNowCaughtUp) this.refresh()
         break
       case 'draft':
         this.draft = extended(this.draft, message.data)

@@ -61,11 +61,12 @@ export function UsageTable({ usage: { models, unattributed } }: { usage: Usage }
           <tr key={model}>
             <td>
               {model}
+              {/* Lines of their own, so that growing numbers move nothing. */}
               <div className={`${s.muted ?? ''} ${s.small ?? ''}`}>
-                {tokens.inputTokens.toLocaleString()} in, {tokens.outputTokens.toLocaleString()} out,{' '}
-                {tokens.cacheReadTokens.toLocaleString()} read from cache, {tokens.cacheWriteTokens.toLocaleString()}{' '}
-                written to cache
+                {tokens.inputTokens.toLocaleString()} in, {tokens.outputTokens.toLocaleString()} out,
               </div>
+              <div className={`${s.muted ?? ''} ${s.small ?? ''}`}>{tokens.cacheReadTokens.toLocaleString()} read from cache,</div>
+              <div className={`${s.muted ?? ''} ${s.small ?? ''}`}>{tokens.cacheWriteTokens.toLocaleString()} written to cache</div>
             </td>
             <td className={s.number}>{cost === undefined ? 'not recorded' : dollars(cost)}</td>
           </tr>
