@@ -130,7 +130,8 @@ impl Commit {
         Self::default()
     }
 
-    pub fn len(&self) -> usize {
+    /// Number of items that are written, deleted or checked.
+    pub fn writes(&self) -> usize {
         self.writes.len()
     }
 

@@ -219,7 +219,7 @@ impl<'a> Batch<'a> {
     /// envelopes, where the sequence of every recorded entry is consumed.
     async fn apply_ready_envelopes(&mut self, run: RunId, mut ready: Option<u64>) -> Result<(), Problem> {
         loop {
-            if self.commit.len() >= MAX_WRITES || self.commit.bytes() >= MAX_BYTES {
+            if self.commit.writes() >= MAX_WRITES || self.commit.bytes() >= MAX_BYTES {
                 if let Some(sequence) = ready {
                     self.loaded.conversation.session.park(sequence);
                 }
