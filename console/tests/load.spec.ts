@@ -232,7 +232,7 @@ test('nothing on a session moves while events stream', async ({ server, console:
   const usage = { costUsd: '0.01', tokens: { inputTokens: 900, outputTokens: 80 }, context: { tokens: 9_000, limit: 200_000 } }
   const tool = { name: 'Bash', input: { command: 'ls' }, result: 'src' }
   const events = [{ say: 'a line' }, { tool }, { usage }, { wait: 40 }]
-  // The turn goes on after the measurement, because its end changes the buttons again.
+  // The turn lasts longer than the measurement, because its end changes the buttons again.
   const stream = [{ repeat: { times: 120, steps: events } }, { say: 'the last line' }, { wait: 600_000 }]
   // Before the measurement, each part of the page is there and the timeline is full.
   const first = [{ repeat: { times: 30, steps: events } }, { say: 'the first line' }]

@@ -559,7 +559,7 @@ test('a log is followed live, and its earlier parts are loaded again', async ({ 
   // At most two million characters stay in memory.
   expect(await logs.locator('[data-chunk]').count()).toBeLessThan(150)
   await expect(logs).not.toContainText('the first log')
-  // The last part is at the end of what is visible.
+  // The visible part of the log ends with its last part.
   const toEnd = (element: Element) => element.scrollHeight - element.scrollTop - element.clientHeight
   expect(await logs.evaluate(toEnd)).toBeLessThan(5)
   const saved = page.waitForEvent('download')

@@ -91,7 +91,7 @@ fn tests() -> BTreeMap<String, String> {
             let body: Vec<_> = lines.by_ref().take_while(|line| !is_end(line)).collect();
             tests.entry(rest[..end].to_owned()).or_default().push_str(&body.join("\n"));
         }
-        // Other attributes and comments may stand between the attribute and the function.
+        // There may be other attributes and comments between the attribute and the function.
         is_test = ["#[test]", "#[tokio::test"].iter().any(|attribute| code.starts_with(attribute))
             || is_test && code.starts_with(['#', '/']);
     }

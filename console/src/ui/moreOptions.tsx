@@ -11,7 +11,7 @@ export function MoreOptions({ isOpen, children }: { isOpen: boolean; children: R
       onToggle={({ currentTarget }) => {
         setOpened((now) => now || currentTarget.open)
       }}
-      // The browser can show what is wrong with a field only if the field is visible.
+      // The browser shows the error of a field only while the field is visible.
       onInvalidCapture={({ currentTarget }) => {
         currentTarget.open = true
       }}

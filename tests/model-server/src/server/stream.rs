@@ -101,7 +101,7 @@ impl StreamState {
                 return Some(Ok(partial_event.into()));
             }
             if self.plan.breaks {
-                // Flushes what was written before the next event.
+                // Sends the written bytes before the next event.
                 tokio::task::yield_now().await;
                 return Some(Err(std::io::ErrorKind::ConnectionAborted.into()));
             }
